@@ -1,0 +1,76 @@
+"""Abrupt: the environment of the paper's section 5."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from driftrank.environments.base import Environment
+from driftrank.kernels import kernel
+from driftrank.kernels.rng import below, derive
+from driftrank.validation import check_integer, check_number
+
+
+class Abrupt(Environment):
+    """Every other epoch, a few items outside the top k become very attractive (section 5).
+
+    Epochs of ``period`` steps; the first one is the default. In every perturbed epoch ``n_boosted`` items, drawn anew in every run from those that
+    are not among the k best by default, have attraction ``boost``; then everything is reset.
+
+    Parameters
+    ----------
+    period
+        m1 and m2 of the paper, which are equal there.
+    boost, n_boosted
+        0.9 and 3 in the paper.
+
+    >>> Abrupt([[0.5, 0.4, 0.3, 0.2, 0.1, 0.05]], k=2, period=100).breakpoints(450)
+    [100, 200, 300, 400]
+    """
+
+    kind: ClassVar[str] = "abrupt"
+
+    period: int = 10_000
+    boost: float = 0.9
+    n_boosted: int = 3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("period", self.period, 1)
+        check_number("boost", self.boost, 0, 1)
+        check_integer("n_boosted", self.n_boosted, 1)
+        for name, alpha in self.queries.attraction.items():
+            if len(alpha) - self.k < self.n_boosted:
+                raise ValueError(
+                    f"n_boosted={self.n_boosted!r}: query {name!r} has only {len(alpha) - self.k} items outside its top {self.k}"
+                )
+
+    @staticmethod
+    @kernel
+    def world(p, base, key, t, alpha):
+        L = base.shape[0]
+        for a in range(L):
+            alpha[a] = base[a]
+        epoch = (t - 1) // p.period
+        if epoch % 2 == 1:
+            draw = derive(key, epoch)
+            for n in range(p.n_boosted):
+                # the n-th draw picks among the items that are neither among the best nor boosted already
+                left = below(derive(draw, n), L - p.k - n)
+                for a in range(L):
+                    if _rank_of(base, a) < p.k or alpha[a] != base[a]:
+                        continue
+                    if left == 0:
+                        alpha[a] = p.boost
+                        break
+                    left -= 1
+        return (epoch + 1) * p.period + 1
+
+
+@kernel
+def _rank_of(base, a):
+    """How many items are more attractive by default; the smaller index first among equals."""
+    better = 0
+    for b in range(base.shape[0]):
+        if base[b] > base[a] or (base[b] == base[a] and b < a):
+            better += 1
+    return better

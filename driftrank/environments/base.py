@@ -1,0 +1,171 @@
+"""What an environment is: queries, users, and how what attracts them changes.
+
+The one kernel of an environment is ``world(p, base, key, t, alpha)``: fill in the attraction of every item at step t, and return the first
+later step at which it may be different. ``base`` is the query's default attraction, ``key`` the world's randomness in this run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cached_property
+from typing import Any, ClassVar, dataclass_transform
+
+import numpy as np
+from numpy.typing import NDArray
+
+from driftrank.clickmodels import CascadeModel, ClickModel
+from driftrank.environments.steps import segments
+from driftrank.kernels import pure
+from driftrank.kernels.compile import specialise
+from driftrank.kernels.rng import WORLD, derive, key_of
+from driftrank.kernels.tuples import parameter_reader, parameter_row
+from driftrank.queries import Queries
+from driftrank.validation import check_integer
+
+#: a step that never comes
+NEVER = 2**62
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=False)
+class Environment:
+    """Queries whose users may change. Subclasses become frozen dataclasses by themselves."""
+
+    #: what a policy may claim to cope with
+    kind: ClassVar[str] = "stationary"
+    world: ClassVar[Any]
+
+    queries: Any = None  #: :class:`~driftrank.queries.Queries`, or anything ``Queries.of`` takes
+    k: int = 3  #: positions
+    click_model: ClickModel = CascadeModel()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        dataclasses.dataclass(frozen=True)(cls)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "queries", Queries.of(self.queries))
+        check_integer("k", self.k, 1)
+        for name, alpha in self.queries.attraction.items():
+            if self.k > len(alpha):
+                raise ValueError(f"k={self.k!r}: must be an integer from 1 to the number of items, {len(alpha)} in query {name!r}")
+
+    def parameters(self) -> dict[str, float]:
+        """The numbers that the kernel sees."""
+        numbers: dict[str, float] = {"k": self.k}
+        for f in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, f.name)
+            if isinstance(value, (int, float)):
+                numbers[f.name] = value
+        return numbers
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.queries)
+
+    @cached_property
+    def program(self) -> World:
+        return World(self)
+
+    def attraction(self, t: int, query: str | int = 0, run: int = 0, seed: int = 0) -> NDArray[np.float64]:
+        """The attraction of every item of a query at step t of a run."""
+        check_integer("t", t, 1)
+        return self._segments(t, t, query, run, seed)[1][0]
+
+    def breakpoints(self, horizon: int, query: str | int = 0, run: int = 0, seed: int = 0) -> list[int]:
+        """The steps t < horizon after which the attraction changes."""
+        check_integer("horizon", horizon, 1)
+        starts, alphas, _, _ = self._segments(1, horizon, query, run, seed)
+        return [int(starts[i]) - 1 for i in range(1, len(starts)) if (alphas[i] != alphas[i - 1]).any()]
+
+    def optimal_value(self, t: int, query: str | int = 0, run: int = 0, seed: int = 0) -> float:
+        """The expected reward of the best list at step t."""
+        check_integer("t", t, 1)
+        return float(self._segments(t, t, query, run, seed)[2][0])
+
+    def best(self, t: int, query: str | int = 0, run: int = 0, seed: int = 0) -> list[int]:
+        """The best list at step t, as indices."""
+        check_integer("t", t, 1)
+        return [int(a) for a in self._segments(t, t, query, run, seed)[3][0]]
+
+    def stretches(
+        self, horizon: int, query: str | int = 0, run: int = 0, seed: int = 0
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+        """First step, attraction and optimal value of every stretch without change."""
+        return self._segments(1, horizon, query, run, seed)[:3]
+
+    def _segments(self, first: int, last: int, query: str | int, run: int, seed: int) -> tuple[Any, ...]:
+        name = self.names[query] if isinstance(query, int) else query
+        if name not in self.queries.attraction:
+            raise ValueError(f"query={name!r}: not among this environment's queries")
+        parts: list[tuple[Any, ...]] = []
+        chunk = self.program.chunk(name, [run_key(seed, key_of(name), run)])
+        while first <= last:
+            first = chunk.advance(first, last) + 1
+            n = chunk.count[0]
+            parts.append((chunk.starts[0, :n].copy(), chunk.alphas[0, :n].copy(), chunk.optimal[0, :n].copy(), chunk.best[0, :n].copy()))
+        return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+
+
+class World:
+    """An environment's kernel, compiled."""
+
+    def __init__(self, environment: Environment) -> None:
+        parameters = environment.parameters()
+        self.environment = environment
+        self.row = parameter_row(parameters)
+        model = environment.click_model
+        self.model = model.row()
+        self.segments = specialise(
+            segments,
+            {
+                "PARAMETERS": parameter_reader(parameters),
+                "WORLD": type(environment).world,
+                "OPTIMUM": model.kernels().optimum,
+            },
+        )
+
+    def chunk(self, query: str, keys: list[int]) -> Chunk:
+        return Chunk(self, self.environment.queries[query], keys)
+
+
+class Chunk:
+    """Stretches of constant attraction, a bounded number at a time, of several runs of a query."""
+
+    ROOM = 1 << 21  # numbers held at a time
+
+    def __init__(self, world: World, base: NDArray[np.float64], keys: list[int]) -> None:
+        self.world = world
+        self.base = base
+        self.keys = np.array([world_key(key) for key in keys], np.uint64)
+        runs, L = len(keys), len(base)
+        room = max(1, min(4096, self.ROOM // (runs * L)))
+        self.count = np.zeros(runs, np.int64)
+        self.starts = np.zeros((runs, room), np.int64)
+        self.alphas = np.zeros((runs, room, L))
+        self.optimal = np.zeros((runs, room))
+        self.best = np.zeros((runs, room, world.environment.k), np.int32)
+        self._until = np.zeros(runs, np.int64)
+
+    def advance(self, first: int, last: int) -> int:
+        """Fill in the stretches from step ``first``; returns the step up to which they reach, at most ``last``."""
+        world = self.world
+        return int(
+            world.segments(
+                world.row, world.model, self.base, self.keys, first, last,
+                self._until, self.count, self.starts, self.alphas, self.optimal, self.best,
+            )
+        )  # fmt: skip
+
+
+def run_key(seed: int, query: int, run: int) -> int:
+    """The key of one run: everything random in it derives from this."""
+    with np.errstate(over="ignore"):
+        branch = pure(derive)
+        return int(branch(branch(branch(np.uint64(0), np.uint64(seed)), np.uint64(query)), np.uint64(run)))
+
+
+def world_key(run: int) -> int:
+    """The key of the world's randomness in a run. Steps count from 1, so branch 0 is free for it."""
+    with np.errstate(over="ignore"):
+        branch = pure(derive)
+        return int(branch(branch(np.uint64(run), np.uint64(0)), np.uint64(WORLD)))

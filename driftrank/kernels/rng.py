@@ -1,0 +1,115 @@
+"""Counter-based randomness: every draw is a function of what it is for, never of what was drawn before.
+
+A key is 64 bits. ``derive(key, n)`` makes the n-th key below it, so keys form a tree: seed, query, run, step,
+purpose, item. Drawing for one item says nothing about, and costs nothing for, the others.
+The function is the finaliser of SplitMix64 over a Weyl sequence, which passes the usual batteries of tests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from driftrank.kernels.compile import kernel
+from driftrank.kernels.elementary import exp, log
+
+_WEYL = np.uint64(0x9E3779B97F4A7C15)
+_MULTIPLY_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MULTIPLY_2 = np.uint64(0x94D049BB133111EB)
+_11, _24, _27, _30, _31 = (np.uint64(n) for n in (11, 24, 27, 30, 31))
+_LOW_24 = np.uint64(0xFFFFFF)
+
+#: purposes, the last branch of the tree but one
+USERS = 1
+POLICY = 2
+WORLD = 3
+
+
+@kernel
+def derive(key, n):
+    """The n-th key below ``key``."""
+    z = np.uint64(key) + (np.uint64(n) + np.uint64(1)) * _WEYL
+    z = (z ^ (z >> _30)) * _MULTIPLY_1
+    z = (z ^ (z >> _27)) * _MULTIPLY_2
+    return z ^ (z >> _31)
+
+
+@kernel
+def uniform(key):
+    """The number in [0, 1) that belongs to a key."""
+    return np.float64(key >> _11) * 1.1102230246251565e-16
+
+
+@kernel
+def below(key, n):
+    """An integer in 0 .. n-1."""
+    return np.int64(uniform(key) * n)
+
+
+@kernel
+def _normal_from(u):
+    """The u-quantile of the standard normal distribution, u in (0, 1), with an error below 1e-9."""
+    q = u - 0.5
+    if abs(q) <= 0.425:
+        r = q * q
+        top = 2.506628275483918 + r * (
+            -21.64254109540514 + r * (60.88248949789939 + r * (-59.284225033370184 + r * 11.19681860038852))
+        )
+        bottom = 1.0 + r * (
+            -9.681322079738527 + r * (32.12393362173572 + r * (-41.24588069138714 + r * 15.421500775932333))
+        )
+        return q * top / bottom
+    v = np.sqrt(-2.0 * log(u if q < 0.0 else 1.0 - u)) - 2.2760787180788924
+    top = 1.4395314709612497 + v * (
+        2.4318305518574843
+        + v * (1.3050924634638363 + v * (0.2854247648741836 + v * (0.025050802688679458 + v * 0.0006696027225325615)))
+    )
+    bottom = 1.0 + v * (
+        0.8515970413184666 + v * (0.23540751152500416 + v * (0.023537275503564055 + v * 0.0006695378214688617))
+    )
+    return -top / bottom if q < 0.0 else top / bottom
+
+
+@kernel
+def normal(key):
+    """A standard normal number."""
+    return _normal_from((np.float64(key >> _11) + 0.5) * 1.1102230246251565e-16)
+
+
+@kernel
+def gamma(key, shape):
+    """A Gamma(shape, 1) number, shape > 0, by the method of Marsaglia and Tsang (2000)."""
+    boost = 1.0
+    if shape < 1.0:
+        boost = exp(log(uniform(derive(key, -1)) + 1e-300) / shape)
+        shape += 1.0
+    d = shape - 1.0 / 3.0
+    c = 1.0 / np.sqrt(9.0 * d)
+    n = 0
+    while True:
+        z = derive(key, n)
+        n += 1
+        # one hash feeds both: 40 bits for the normal number, 24 for the rejection test
+        x = _normal_from((np.float64(z >> _24) + 0.5) * 9.094947017729282e-13)
+        v = 1.0 + c * x
+        if v > 0.0:
+            v = v * v * v
+            u = (np.float64(z & _LOW_24) + 0.5) * 5.960464477539063e-08
+            square = x * x
+            if u < 1.0 - 0.0331 * square * square:
+                return boost * d * v
+            if log(u) < 0.5 * square + d * (1.0 - v + log(v)):
+                return boost * d * v
+
+
+@kernel
+def beta(key, a, b):
+    """A Beta(a, b) number."""
+    x = gamma(derive(key, 1), a)
+    return x / (x + gamma(derive(key, 2), b))
+
+
+def key_of(text: str) -> int:
+    """64 bits that stand for a name, the same on every machine."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")

@@ -1,0 +1,1 @@
+"""Ranking policies: one file each."""

@@ -1,0 +1,213 @@
+"""What a policy is: a frozen description, and a handful of pure functions over a flat state.
+
+A policy is a class with its parameters as fields and its kernels as static methods, all in one file::
+
+    class Greedy(IndexPolicy):
+        def fields(self, p): return {"N": field("L"), "X": field("L")}
+
+        @staticmethod
+        @kernel
+        def index(p, s, e, c, a, q): return (s.X[a] + 1) / (s.N[a] + 2)
+
+        @staticmethod
+        @kernel
+        def update(p, s, e, r, clicks, observed): ...
+
+The arguments of kernels are always the same: ``p`` the parameters, ``s`` the state, ``e`` the event (step ``e.t``, time
+``e.now``, randomness ``e.key``), ``c`` the candidates, ``r`` the list, ``a`` an item's slot.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform
+
+from driftrank.kernels import kernel
+from driftrank.kernels.feedback import FEEDBACK
+from driftrank.kernels.top import TIES, insert
+from driftrank.kernels.tuples import Field
+from driftrank.validation import check_choice, check_integer
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a policy may be told before it starts."""
+
+    L: int  #: items
+    K: int  #: positions
+    horizon: int | None = None  #: steps the policy may plan for; None where nobody knows
+    steps: int | None = None  #: steps the state must have room for; it can grow later where this is None
+
+    def __post_init__(self) -> None:
+        check_integer("L", self.L, 1)
+        if not (isinstance(self.K, int) and 1 <= self.K <= self.L):
+            raise ValueError(f"k={self.K!r}: must be an integer from 1 to the number of items, {self.L}")
+        if self.horizon is not None:
+            check_integer("horizon", self.horizon, 1)
+
+
+class Kernels(NamedTuple):
+    """The compiled functions of a policy."""
+
+    init: Any  #: (p, s, e, c): first state; every field is at its fill value before
+    rank: Any  #: (p, s, e, c, r): fill the list; must not change the state
+    update: Any  #: (p, s, e, r, clicks, observed): learn; the first ``observed`` positions were looked at
+    scores: Any  #: (p, s, e, c, out): what every candidate is worth
+    forget: Any  #: (p, s, e, a): slot ``a`` now holds an item that was never seen
+    told: Any  #: (p, s, e, c, alpha, best): the truth, at every breakpoint; oracles only
+
+
+@kernel
+def _nothing(p, s, e, c):
+    pass
+
+
+@kernel
+def _not_told(p, s, e, c, alpha, best):
+    pass
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+class Policy:
+    """A ranking policy: its parameters. ``start`` makes a learner of it, ``driftrank.simulate`` runs it.
+
+    Subclasses become frozen dataclasses by themselves.
+    """
+
+    #: bump when the meaning of a saved state changes
+    version: ClassVar[int] = 1
+    #: kinds of environment in which it promises to beat random lists
+    claims: ClassVar[tuple[str, ...]] = ("stationary",)
+    #: parameters that are one of a few words; kernels see the word's place in the list
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"ties": TIES, "feedback": FEEDBACK}
+    #: numbers per position that ``rank`` hands to ``update``
+    memo: ClassVar[int] = 0
+    #: whether it is told the truth (only by the simulator)
+    oracle: ClassVar[bool] = False
+    #: which positions count as observed
+    feedback: str = "first"
+
+    init: ClassVar[Any] = staticmethod(_nothing)
+    told: ClassVar[Any] = staticmethod(_not_told)
+    rank: ClassVar[Any]
+    update: ClassVar[Any]
+    scores: ClassVar[Any]
+    forget: ClassVar[Any]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+
+    def __post_init__(self) -> None:
+        for name, allowed in self.choices.items():
+            if hasattr(self, name):
+                check_choice(name, getattr(self, name), allowed)
+
+    def parameters(self, problem: Problem) -> dict[str, float]:
+        """The numbers that the kernels see: ``"auto"`` resolved, words encoded. Integers stay integers."""
+        numbers: dict[str, float] = {"L": problem.L, "K": problem.K}
+        for item in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, item.name)
+            if item.name in self.choices:
+                value = self.choices[item.name].index(value)
+            if isinstance(value, (int, float)):
+                numbers[item.name] = value
+        return numbers | {"feedback": self.choices["feedback"].index(self.feedback)}
+
+    def fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
+        """The arrays of the state, given the resolved parameters."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what its state is")
+
+    def moved(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+        """Called when a state has been copied to a larger one, field by field; for what a plain copy leaves wrong."""
+
+    def kernels(self) -> Kernels:
+        cls = type(self)
+        missing = [name for name in Kernels._fields if not hasattr(cls, name)]
+        if missing:
+            raise TypeError(f"{cls.__name__} lacks the kernel{'s' * (len(missing) > 1)} {', '.join(missing)}")
+        return Kernels(*(getattr(cls, name) for name in Kernels._fields))
+
+    def start(self, items: Any, k: int, *, seed: int = 0, horizon: int | None = None, query: str = "", run: int = 0) -> Any:
+        """A learner that ranks ``items``, ``k`` at a time."""
+        from driftrank.policies.learner import Learner
+
+        return Learner(self, items, k, seed=seed, horizon=horizon, query=query, run=run)
+
+    def replace(self, **changes: Any) -> Self:
+        """The same policy with other parameters."""
+        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+
+    @property
+    def spec(self) -> str:
+        """The policy as it is written on the command line: name and parameters that differ from the defaults."""
+        changed = [
+            f"{f.name}={_written(getattr(self, f.name))}"
+            for f in dataclasses.fields(self)  # type: ignore[arg-type]
+            if getattr(self, f.name) != f.default
+        ]
+        return type(self).__name__ + (":" + ",".join(changed) if changed else "")
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, Policy):
+        name, _, arguments = value.spec.partition(":")
+        return f"{name}({arguments})" if arguments else name
+    return str(value)
+
+
+@kernel
+def _no_level(p, s, e):
+    return 0.0
+
+
+class IndexPolicy(Policy):
+    """A policy that gives every item an index and shows the K largest, best first.
+
+    ``level(p, s, e)`` is computed once a step and handed to ``index(p, s, e, c, a, q)`` as ``q``.
+    """
+
+    #: ties between equal indices: at random, or by the smaller slot
+    ties: str = "random"
+
+    level: ClassVar[Any] = staticmethod(_no_level)
+    index: ClassVar[Any]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if hasattr(cls, "index"):
+            if "rank" not in cls.__dict__ and not _inherits_own(cls, "rank"):
+                cls.rank = staticmethod(_rank_by(cls.level, cls.index))
+            if "scores" not in cls.__dict__:
+                cls.scores = staticmethod(_scores_by(cls.level, cls.index))
+
+
+def _inherits_own(cls: type, name: str) -> bool:
+    """Whether a parent wrote the kernel by hand (rather than having it made from ``index``)."""
+    inherited = getattr(cls, name, None)
+    return inherited is not None and not getattr(inherited.py_func, "made_from_index", False)
+
+
+def _rank_by(level: Any, index: Any) -> Any:
+    def rank(p, s, e, c, r):  # type: ignore[no-untyped-def]
+        q = level(p, s, e)
+        K = r.items.shape[0]
+        filled = 0
+        for j in range(c.items.shape[0]):
+            a = c.items[j]
+            filled = insert(r, 0, filled, K, index(p, s, e, c, a, q), a, e, c, p.ties)
+
+    rank.made_from_index = True  # type: ignore[attr-defined]
+    return kernel(rank)
+
+
+def _scores_by(level: Any, index: Any) -> Any:
+    @kernel
+    def scores(p, s, e, c, out):  # type: ignore[no-untyped-def]
+        q = level(p, s, e)
+        for j in range(c.items.shape[0]):
+            out[j] = index(p, s, e, c, c.items[j], q)
+
+    return scores

@@ -1,0 +1,78 @@
+"""CascadeUCB1: the stationary cascading bandit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from driftrank.kernels import kernel
+from driftrank.kernels.elementary import log
+from driftrank.kernels.tuples import Field, field
+from driftrank.policies.base import IndexPolicy
+from driftrank.validation import check_number
+
+
+class CascadeUCB1(IndexPolicy):
+    r"""UCB1 for the cascade model (Kveton, Szepesvári, Wen and Ashkan, 2015).
+
+    .. math:: U_t(a) = \frac{X(a)}{N(a)} + \sqrt{\frac{1.5 \ln(t-1)}{N(a)}}
+
+    Parameters
+    ----------
+    exploration
+        The constant under the root, 1.5 in the paper.
+
+    Notes
+    -----
+    Guarantee, in a stationary world: :math:`R(n) \le \sum_{a} \frac{12}{\Delta_a} \ln n + \frac{\pi^2}{3} L`. Items never observed come first; the paper
+    assumes one free observation of each. State: 4 L floats.
+
+    Examples
+    --------
+    >>> import driftrank as dr
+    >>> learner = dr.CascadeUCB1().start(items=["a", "b"], k=1, seed=0)
+    >>> learner.update(["a"], clicks=[1])
+    >>> learner.rank()
+    ['b']
+    """
+
+    exploration: float = 1.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("exploration", self.exploration, 0)
+
+    def fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
+        return {"N": field("L"), "X": field("L"), "mean": field("L", fill=math.inf), "radius": field("L")}
+
+    @staticmethod
+    @kernel
+    def level(p, s, e):
+        return np.sqrt(p.exploration * log(max(e.t - 1.0, 1.0)))
+
+    @staticmethod
+    @kernel
+    def index(p, s, e, c, a, q):
+        return s.mean[a] + q * s.radius[a]
+
+    @staticmethod
+    @kernel
+    def update(p, s, e, r, clicks, observed):
+        for i in range(observed):
+            a = r.items[i]
+            s.N[a] += 1.0
+            if clicks[i]:
+                s.X[a] += 1.0
+            s.mean[a] = s.X[a] / s.N[a]
+            s.radius[a] = 1.0 / np.sqrt(s.N[a])
+
+    @staticmethod
+    @kernel
+    def forget(p, s, e, a):
+        s.N[a] = 0.0
+        s.X[a] = 0.0
+        s.mean[a] = np.inf
+        s.radius[a] = 0.0

@@ -1,0 +1,303 @@
+"""A learner: a policy and its state for one query."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Hashable, Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from driftrank.kernels import pure
+from driftrank.kernels.compile import specialise
+from driftrank.kernels.rng import POLICY, derive, key_of
+from driftrank.policies import steps
+from driftrank.policies.base import Policy, Problem
+from driftrank.policies.clicks import click_vector
+from driftrank.policies.program import Program
+from driftrank.validation import check_integer
+
+Item = Hashable
+_FORMAT = 1
+
+
+class RankedItems(list[Item]):
+    """A list of items, top first, with what the policy needs to learn from it later.
+
+    It is an ordinary list; passing a plain one to ``update`` works too.
+    """
+
+    def __init__(self, items: Iterable[Item], scores: NDArray[np.float64], memo: NDArray[np.float64], key: int):
+        super().__init__(items)
+        self.scores = scores  #: what each item was ranked by
+        self.memo = memo
+        self.key = key
+
+
+class Learner:
+    """Ranks items and learns from clicks. Made by ``policy.start(items, k)``.
+
+    ``rank`` does not change the learner, so feedback may come late, out of order, or never.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        items: Iterable[Item],
+        k: int,
+        *,
+        seed: int = 0,
+        horizon: int | None = None,
+        query: str = "",
+        run: int = 0,
+    ) -> None:
+        if policy.oracle:
+            raise ValueError(f"{policy.spec} must be told the truth, which only a simulation knows")
+        self.policy = policy
+        self._slots: list[Item | None] = _distinct(items)
+        self._slot_of = {item: slot for slot, item in enumerate(self._slots)}
+        self._free: list[int] = []
+        problem = Problem(len(self._slots), k, horizon, horizon)
+        check_integer("seed", seed, 0)
+        check_integer("run", run, 0)
+        self._key = run_key(seed, key_of(query), run)
+        self._where = {"seed": seed, "query": query, "run": run}
+        self.steps = 0  #: updates so far
+        self._program = Program.of(policy, problem)
+        self._floats, self._ints = self._program.layout.empty()
+        self._tokens()
+        self._call("init_step", self._event(None, None), self._candidates(None), self._token)
+
+    # -- use -------------------------------------------------------------------------------------------------------
+
+    @property
+    def items(self) -> list[Item]:
+        """The items it can show."""
+        return list(self._slot_of)
+
+    @property
+    def k(self) -> int:
+        return self._program.problem.K
+
+    def rank(
+        self,
+        candidates: Sequence[Item] | None = None,
+        *,
+        k: int | None = None,
+        now: float | None = None,
+        key: int | None = None,
+    ) -> RankedItems:
+        """The list to show.
+
+        ``candidates`` limits it to some of the items, ``k`` makes it shorter, ``now`` is the time (steps by default), ``key`` seeds its randomness (by
+        default the learner's seed and step do: asking twice gives the same list).
+        """
+        slots = self._candidates(candidates)
+        length = min(self.k if k is None else k, len(slots))
+        if k is not None:
+            check_integer("k", k, 1, self.k)
+        items = np.zeros(length, np.int32)
+        score = np.zeros(length)
+        memo = np.full(length * self.policy.memo, -1.0)
+        event = self._event(now, key)
+        self._call("rank_step", event, slots, self._token, items, score, memo)
+        return RankedItems((self._slots[i] for i in items), score, memo, int(event[2]))
+
+    def update(
+        self, ranking: Sequence[Item], clicks: Any = None, *, item: Item | None = None, now: float | None = None
+    ) -> None:
+        """Learn from what happened to a list.
+
+        ``clicks`` is a 0/1 vector as long as the list, or the position of the click (1 is the top, one more than the
+        length means none), or the clicked item, or None for no click. ``item`` names the clicked item where
+        items are themselves numbers.
+        """
+        slots = np.array([self._slot(shown) for shown in _distinct(ranking)], np.int32)
+        if len(slots) > self.k:
+            raise ValueError(f"ranking has {len(slots)} items: this learner shows at most k={self.k}")
+        vector = click_vector(list(ranking), item if item is not None else clicks, is_item=item is not None)
+        memo = getattr(ranking, "memo", np.full(len(slots) * self.policy.memo, -1.0))
+        score = getattr(ranking, "scores", np.zeros(len(slots)))
+        event = self._event(now, getattr(ranking, "key", None))
+        self._call("update_step", event, slots, score, memo, vector)
+        self.steps += 1
+        self._make_room()
+
+    def scores(self, *, now: float | None = None) -> dict[Item, float]:
+        """What the policy thinks every item is worth (its index, or its estimate where the index is random)."""
+        slots = self._candidates(None)
+        out = np.zeros(len(slots))
+        self._call("scores_step", self._event(now, None), slots, self._token, out)
+        return {item: float(u) for item, u in zip(self._slot_of, out, strict=True)}
+
+    # -- items come and go -----------------------------------------------------------------------------------------
+
+    def add_items(self, items: Iterable[Item]) -> None:
+        """New items, never seen so far."""
+        new = _distinct(items)
+        for item in new:
+            if item in self._slot_of:
+                raise ValueError(f"items: {item!r} is there already")
+        if len(new) > len(self._free):
+            grown = len(self._slots) + len(new) - len(self._free)
+            self._free += range(len(self._slots), grown)
+            self._slots += [None] * (grown - len(self._slots))
+            self._relayout(Problem(grown, self.k, self._program.problem.horizon, self._program.problem.steps))
+        for item in new:
+            slot = self._free.pop(0)
+            self._slots[slot] = item
+            self._slot_of[item] = slot
+            self._tokens()
+            self._call("forget_step", self._event(None, None), slot)
+
+    def remove_items(self, items: Iterable[Item]) -> None:
+        """Items that will not be shown again; what was learnt of them is forgotten."""
+        gone = [self._slot(item) for item in _distinct(items)]
+        if len(self._slot_of) - len(gone) < self.k:
+            raise ValueError(f"items: {len(self._slot_of) - len(gone)} would be left, fewer than k={self.k}")
+        for slot in gone:
+            del self._slot_of[self._slots[slot]]
+            self._slots[slot] = None
+            self._free.append(slot)
+            self._call("forget_step", self._event(None, None), slot)
+
+    # -- saving ----------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the learner to a file (NumPy's .npz, nothing pickled). Items must be strings or numbers."""
+        for item in self._slot_of:
+            if not isinstance(item, (str, int, float)):
+                raise ValueError(f"items: {item!r} cannot be saved; use strings or numbers")
+        problem = self._program.problem
+        header = {
+            "format": _FORMAT,
+            "policy": self.policy.spec,
+            "version": self.policy.version,
+            "slots": self._slots,
+            "free": self._free,
+            "k": self.k,
+            "horizon": problem.horizon,
+            "room": problem.steps,
+            "steps": self.steps,
+            "where": self._where,
+        }
+        target = Path(path)
+        with tempfile.NamedTemporaryFile(dir=target.parent, suffix=".npz", delete=False) as file:
+            np.savez(file, header=np.array(json.dumps(header)), floats=self._floats, ints=self._ints)
+        os.replace(file.name, target)
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _steps(self) -> dict[str, Any]:
+        return {}
+
+    def _call(self, name: str, event: tuple[int, float, np.uint64], *arguments: Any) -> None:
+        if name not in self._steps:
+            self._steps[name] = specialise(getattr(steps, name), self._program.bindings)
+        program = self._program
+        self._steps[name](self._floats, self._ints, program.layout.offsets, program.row, *event, *arguments)
+
+    def _event(self, now: float | None, key: int | None) -> tuple[int, float, np.uint64]:
+        t = self.steps + 1
+        if key is None:
+            key = policy_key(self._key, t)
+        return t, float(t if now is None else now), np.uint64(key)
+
+    def _candidates(self, candidates: Sequence[Item] | None) -> NDArray[np.int32]:
+        if candidates is None:
+            return np.array(list(self._slot_of.values()), np.int32)
+        if not candidates:
+            raise ValueError("candidates: must name at least one item")
+        return np.array([self._slot(item) for item in _distinct(candidates)], np.int32)
+
+    def _slot(self, item: Item) -> int:
+        try:
+            return self._slot_of[item]
+        except KeyError:
+            raise ValueError(f"item {item!r}: not among this learner's items") from None
+
+    def _tokens(self) -> None:
+        self._token = np.array([_token(item) for item in self._slots], np.int64)
+
+    def _make_room(self) -> None:
+        """Where nobody said how long it will run, the state grows with the number of steps."""
+        problem = self._program.problem
+        if problem.horizon is None and self.steps >= (problem.steps or 1024):
+            self._relayout(Problem(problem.L, problem.K, None, 2 * self.steps))
+
+    def _relayout(self, problem: Problem) -> None:
+        """Copy the state into that of a larger problem."""
+        old, new = self._program, Program.of(self.policy, problem)
+        if new.layout != old.layout:
+            floats, ints = new.layout.empty()
+            before, after = old.layout.views(self._floats, self._ints), new.layout.views(floats, ints)
+            for name, values in before.items():
+                after[name][tuple(slice(0, n) for n in values.shape)] = values
+            self.policy.moved(before, after)
+            self._floats, self._ints = floats, ints
+        self._program = new
+        self._tokens()
+
+
+def load(path: str | os.PathLike[str]) -> Learner:
+    """Read a learner written by ``save``. It goes on as though it had never stopped."""
+    from driftrank.policies.registry import parse_policy
+
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            header = json.loads(str(file["header"]))
+            floats, ints = file["floats"], file["ints"]
+        if header["format"] != _FORMAT:
+            raise ValueError(f"written in format {header['format']}, this version reads {_FORMAT}")
+        policy = parse_policy(header["policy"])
+        if header["version"] != policy.version:
+            raise ValueError(f"a state of {policy.spec} version {header['version']}, this is version {policy.version}")
+        slots = header["slots"]
+        learner = Learner(policy, range(len(slots)), header["k"], horizon=header["horizon"], **header["where"])
+        learner._slots, learner._free = slots, header["free"]
+        live = {slot: item for slot, item in enumerate(slots) if slot not in set(header["free"])}
+        learner._slot_of = {item: slot for slot, item in live.items()}
+        learner.steps = header["steps"]
+        learner._relayout(Problem(len(slots), header["k"], header["horizon"], header["room"]))
+        if (learner._floats.shape, learner._ints.shape) != (floats.shape, ints.shape):
+            raise ValueError("the state has another size than the policy says")
+        learner._floats, learner._ints = floats, ints
+    except (KeyError, TypeError, OSError, EOFError, ValueError) as error:
+        raise ValueError(f"{os.fspath(path)}: not a saved learner ({error})") from error
+    return learner
+
+
+def run_key(seed: int, query: int, run: int) -> int:
+    """The key of one run: everything random in it derives from this."""
+    with np.errstate(over="ignore"):
+        branch = pure(derive)
+        return int(branch(branch(branch(np.uint64(0), np.uint64(seed)), np.uint64(query)), np.uint64(run)))
+
+
+def policy_key(run: int, t: int) -> int:
+    """The key of a policy's randomness at step t."""
+    with np.errstate(over="ignore"):
+        branch = pure(derive)
+        return int(branch(branch(np.uint64(run), np.uint64(t)), np.uint64(POLICY)))
+
+
+def _token(item: Item | None) -> int:
+    if isinstance(item, int) and 0 <= item < 2**63:
+        return item
+    return key_of(repr(item)) >> 1
+
+
+def _distinct(items: Iterable[Item]) -> list[Any]:
+    if isinstance(items, str):
+        raise ValueError(f"items={items!r}: must be a list of items, not one string")
+    out = list(items)
+    if len(set(out)) < len(out):
+        twice = next(item for n, item in enumerate(out) if item in out[:n])
+        raise ValueError(f"items: {twice!r} occurs twice")
+    return out

@@ -1,0 +1,135 @@
+"""Queries: items and how attractive each is by default."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from driftrank.clickmodels.base import check_attraction
+from driftrank.validation import check_integer
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Named queries with the attraction probability of each of their items."""
+
+    attraction: Mapping[str, NDArray[np.float64]]
+
+    @classmethod
+    def of(cls, values: Any) -> Queries:
+        """From a mapping of names to probabilities, a list of lists, or one list."""
+        if isinstance(values, Queries):
+            return values
+        if isinstance(values, Mapping):
+            named = {str(name): alpha for name, alpha in values.items()}
+        else:
+            rows = list(values)
+            if rows and not isinstance(rows[0], (Sequence, np.ndarray)):
+                rows = [rows]
+            named = {str(n): alpha for n, alpha in enumerate(rows)}
+        if not named:
+            raise ValueError("queries: must hold at least one query")
+        return cls({name: check_attraction(alpha, f"query {name!r}: attraction") for name, alpha in named.items()})
+
+    def __len__(self) -> int:
+        return len(self.attraction)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.attraction)
+
+    def __getitem__(self, name: str) -> NDArray[np.float64]:
+        return self.attraction[name]
+
+    def first(self, n: int) -> Queries:
+        """The first n of them."""
+        check_integer("n", n, 1, len(self))
+        return Queries(dict(list(self.attraction.items())[:n]))
+
+
+def yandex_like(n: int, seed: int = 0) -> Queries:
+    """Queries drawn from the distribution of real web-search queries, 10 items each.
+
+    The logits of the attraction of the items, sorted from most to least attractive, are normal with the mean and
+    covariance found in 60 queries of the Yandex relevance-prediction log; then the items are shuffled.
+
+    >>> len(yandex_like(3, seed=1)["yandex-like-1-0"])
+    10
+    """
+    check_integer("n", n, 1)
+    check_integer("seed", seed, 0)
+    rng = np.random.default_rng([seed, 20190812])
+    root = np.linalg.cholesky(np.array(_covariance()))
+    queries = {}
+    for i in range(n):
+        logits = np.array(_MEAN) + root @ rng.standard_normal(len(_MEAN))
+        queries[f"yandex-like-{seed}-{i}"] = rng.permutation(1.0 / (1.0 + np.exp(-logits)))
+    return Queries.of(queries)
+
+
+def load(path: str | os.PathLike[str], model: str = "CM") -> Queries:
+    """Read queries from JSON: ``{"queries": {NAME: {"CM": {"attraction": [...]}, ...}, ...}}``."""
+    name = os.fspath(path)
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{name}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{name}: is not a text file") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{name}: is not valid JSON ({error.msg}, line {error.lineno}, column {error.colno})") from None
+    queries = content.get("queries") if isinstance(content, dict) else None
+    if not isinstance(queries, dict) or not queries:
+        raise ValueError(f'{name}: must hold an object "queries" with at least one query')
+    found = {}
+    for query, models in queries.items():
+        try:
+            attraction = models[model]["attraction"]
+        except (KeyError, TypeError):
+            raise ValueError(f'{name}: query {query!r} has no "{model}" with "attraction"') from None
+        items = models.get("items")
+        if isinstance(items, list) and len(set(map(str, items))) < len(items):
+            raise ValueError(f"{name}: query {query!r} has duplicate items")
+        found[query] = check_attraction(attraction, f"{name}: query {query!r}: attraction")
+        if isinstance(items, list) and len(items) != len(found[query]):
+            raise ValueError(f"{name}: query {query!r} has {len(items)} items and {len(found[query])} probabilities")
+    return Queries(found)
+
+
+def parse_queries(spec: str, seed: int = 0) -> Queries:
+    """Queries written as ``yandex-like:N`` or as the path of a JSON file."""
+    kind, _, rest = spec.partition(":")
+    if kind == "yandex-like":
+        if not rest.isdigit() or int(rest) < 1:
+            raise ValueError(f"queries={spec!r}: must be yandex-like:N with N at least 1")
+        return yandex_like(int(rest), seed)
+    if not Path(spec).exists():
+        raise ValueError(f"queries={spec!r}: must be yandex-like:N or the path of a JSON file; there is no such file")
+    return load(spec)
+
+
+# mean and covariance of the sorted logits (upper triangle, row by row)
+_MEAN = (-0.2359, -1.531, -1.9685, -2.3746, -2.7726, -3.1189, -3.4069, -3.6955, -4.0436, -4.4217)
+_COVARIANCE = (
+    (0.9666, 0.3645, 0.3066, 0.2217, 0.1882, 0.1886, 0.186, 0.1609, 0.2251, 0.229),
+    (0.632, 0.4897, 0.4892, 0.4904, 0.458, 0.4607, 0.4503, 0.4329, 0.3575),
+    (0.5014, 0.4702, 0.4499, 0.4343, 0.4328, 0.4237, 0.4118, 0.4068),
+    (0.5647, 0.5356, 0.5089, 0.5136, 0.5204, 0.4917, 0.439),
+    (0.6137, 0.5841, 0.5715, 0.571, 0.5318, 0.4506),
+    (0.6277, 0.6131, 0.5912, 0.5632, 0.4919),
+    (0.6879, 0.6573, 0.6019, 0.5352),
+    (0.7045, 0.6346, 0.5653),
+    (0.6746, 0.6059),
+    (0.6781,),
+)
+
+
+def _covariance() -> list[list[float]]:
+    size = len(_MEAN)
+    return [[_COVARIANCE[min(i, j)][abs(i - j)] for j in range(size)] for i in range(size)]

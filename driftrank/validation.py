@@ -1,0 +1,54 @@
+"""Say clearly what is wrong with a value: the parameter, the value, and what is allowed."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+def check_choice(name: str, value: Any, allowed: Sequence[Any]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name}={value!r}: must be one of {', '.join(map(repr, allowed))}")
+
+
+def check_integer(name: str, value: Any, low: int, high: int | None = None) -> None:
+    """An integer in low .. high."""
+    good = isinstance(value, int) and not isinstance(value, bool) and low <= value and (high is None or value <= high)
+    if not good:
+        raise ValueError(f"{name}={value!r}: must be an integer {_range(low, high)}")
+
+
+def check_number(
+    name: str,
+    value: Any,
+    low: float,
+    high: float = math.inf,
+    *,
+    open_low: bool = False,
+    open_high: bool = False,
+) -> None:
+    """A number between low and high (excluded where open)."""
+    good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if good:
+        good = (low < value if open_low else low <= value) and (value < high if open_high else value <= high)
+    if not good:
+        left = f"{'(' if open_low else '['}{low:g}"
+        right = "infinity)" if high == math.inf else f"{high:g}{')' if open_high else ']'}"
+        raise ValueError(f"{name}={value!r}: must be a number in {left}, {right}")
+
+
+def check_known(kind: str, name: str, known: Iterable[str]) -> None:
+    """A name that must be one of the known ones; the error names the nearest."""
+    names = sorted(known)
+    if name in names:
+        return
+    folded = {n.lower(): n for n in names}
+    near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
+    hint = f"; did you mean {folded[near[0]]}?" if near else ""
+    raise ValueError(f"unknown {kind} {name!r}{hint} Known: {', '.join(names) or 'none'}".replace("' Known", "'. Known"))
+
+
+def _range(low: int, high: int | None) -> str:
+    return f"of at least {low}" if high is None else f"from {low} to {high}"
