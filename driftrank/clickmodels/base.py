@@ -19,6 +19,7 @@ class ModelKernels(NamedTuple):
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ClickModel:
     """How users click. Subclasses become frozen dataclasses by themselves."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from driftrank.environments.base import Environment
+from driftrank.environments.base import QueryEnvironment
 from driftrank.kernels import kernel
 from driftrank.kernels.rng import below, derive
 from driftrank.validation import check_integer, check_number
 
 
-class Abrupt(Environment):
+class Abrupt(QueryEnvironment):
     """Every other epoch, a few items outside the top k become very attractive (section 5).
 
     Epochs of ``period`` steps; the first one is the default. In every perturbed epoch ``n_boosted`` items, drawn anew in every run from those that
@@ -57,12 +57,15 @@ class Abrupt(Environment):
                 # the n-th draw picks among the items that are neither among the best nor boosted already
                 left = below(derive(draw, n), L - p.k - n)
                 for a in range(L):
-                    if _rank_of(base, a) < p.k or alpha[a] != base[a]:
+                    if _rank_of(base, a) < p.k or alpha[a] < 0.0:
                         continue
                     if left == 0:
-                        alpha[a] = p.boost
+                        alpha[a] = -1.0
                         break
                     left -= 1
+            for a in range(L):
+                if alpha[a] < 0.0:
+                    alpha[a] = p.boost
         return (epoch + 1) * p.period + 1
 
 

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from driftrank.clickmodels import CascadeModel, ClickModel
 from driftrank.environments.steps import segments
-from driftrank.kernels import pure
 from driftrank.kernels.compile import specialise
-from driftrank.kernels.rng import WORLD, derive, key_of
+from driftrank.kernels.rng import run_key, world_key
 from driftrank.kernels.tuples import parameter_reader, parameter_row
 from driftrank.queries import Queries
 from driftrank.validation import check_integer
@@ -27,6 +26,7 @@ NEVER = 2**62
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=False)
+@dataclasses.dataclass(frozen=True)
 class Environment:
     """Queries whose users may change. Subclasses become frozen dataclasses by themselves."""
 
@@ -34,20 +34,13 @@ class Environment:
     kind: ClassVar[str] = "stationary"
     world: ClassVar[Any]
 
-    queries: Any = None  #: :class:`~driftrank.queries.Queries`, or anything ``Queries.of`` takes
-    k: int = 3  #: positions
-    click_model: ClickModel = CascadeModel()
+    queries: ClassVar[Queries]  #: a field, or set when it is made
+    k: ClassVar[int]  #: positions; likewise
+    click_model: ClickModel = dataclasses.field(default=CascadeModel(), kw_only=True)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         dataclasses.dataclass(frozen=True)(cls)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "queries", Queries.of(self.queries))
-        check_integer("k", self.k, 1)
-        for name, alpha in self.queries.attraction.items():
-            if self.k > len(alpha):
-                raise ValueError(f"k={self.k!r}: must be an integer from 1 to the number of items, {len(alpha)} in query {name!r}")
 
     def parameters(self) -> dict[str, float]:
         """The numbers that the kernel sees."""
@@ -98,12 +91,26 @@ class Environment:
         if name not in self.queries.attraction:
             raise ValueError(f"query={name!r}: not among this environment's queries")
         parts: list[tuple[Any, ...]] = []
-        chunk = self.program.chunk(name, [run_key(seed, key_of(name), run)])
+        chunk = self.program.chunk(name, [run_key(seed, name, run)])
         while first <= last:
             first = chunk.advance(first, last) + 1
             n = chunk.count[0]
             parts.append((chunk.starts[0, :n].copy(), chunk.alphas[0, :n].copy(), chunk.optimal[0, :n].copy(), chunk.best[0, :n].copy()))
         return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+
+
+class QueryEnvironment(Environment):
+    """An environment made of given queries."""
+
+    queries: Any  #: :class:`~driftrank.queries.Queries`, or anything ``Queries.of`` takes
+    k: int = 3
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "queries", Queries.of(self.queries))
+        check_integer("k", self.k, 1)
+        for name, alpha in self.queries.attraction.items():
+            if self.k > len(alpha):
+                raise ValueError(f"k={self.k!r}: must be an integer from 1 to the number of items, {len(alpha)} in query {name!r}")
 
 
 class World:
@@ -144,7 +151,8 @@ class Chunk:
         self.alphas = np.zeros((runs, room, L))
         self.optimal = np.zeros((runs, room))
         self.best = np.zeros((runs, room, world.environment.k), np.int32)
-        self._until = np.zeros(runs, np.int64)
+        self._ends = np.zeros((runs, room), np.int64)
+        self._until = np.zeros(runs, np.int64)  # when each run changes next
 
     def advance(self, first: int, last: int) -> int:
         """Fill in the stretches from step ``first``; returns the step up to which they reach, at most ``last``."""
@@ -152,20 +160,6 @@ class Chunk:
         return int(
             world.segments(
                 world.row, world.model, self.base, self.keys, first, last,
-                self._until, self.count, self.starts, self.alphas, self.optimal, self.best,
+                self._until, self.count, self.starts, self._ends, self.alphas, self.optimal, self.best,
             )
         )  # fmt: skip
-
-
-def run_key(seed: int, query: int, run: int) -> int:
-    """The key of one run: everything random in it derives from this."""
-    with np.errstate(over="ignore"):
-        branch = pure(derive)
-        return int(branch(branch(branch(np.uint64(0), np.uint64(seed)), np.uint64(query)), np.uint64(run)))
-
-
-def world_key(run: int) -> int:
-    """The key of the world's randomness in a run. Steps count from 1, so branch 0 is free for it."""
-    with np.errstate(over="ignore"):
-        branch = pure(derive)
-        return int(branch(branch(np.uint64(run), np.uint64(0)), np.uint64(WORLD)))

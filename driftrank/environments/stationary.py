@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from driftrank.environments.base import NEVER, Environment
+from driftrank.environments.base import NEVER, QueryEnvironment
 from driftrank.kernels import kernel
 
 
-class Stationary(Environment):
+class Stationary(QueryEnvironment):
     """Users who never change their minds.
 
     >>> Stationary([[0.1, 0.5, 0.3]], k=2).breakpoints(1000)

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 
-def segments(row, model, base, keys, first, last, until, count, starts, alphas, optimal, best):
+def segments(row, model, base, keys, first, last, until, count, starts, ends, alphas, optimal, best):
     """Fill in the stretches of every run from step ``first``, as many as there is room for; returns how far all of them reach.
 
-    ``until`` remembers when each run changes next: a stretch that goes on from an earlier call starts before ``first``.
+    ``until`` says when each run changes next; a stretch that goes on from an earlier call starts before ``first``.
     """
     p = PARAMETERS(row)
     reach = last
@@ -17,22 +17,15 @@ def segments(row, model, base, keys, first, last, until, count, starts, alphas, 
         t = first
         n = 0
         while t <= last and n < starts.shape[1]:
-            starts[r, n] = t if until[r] <= t else t - 1
-            until[r] = WORLD(p, base, keys[r], t, alphas[r, n])
+            starts[r, n] = t - 1 if n == 0 and t < until[r] else t
+            t = WORLD(p, base, keys[r], t, alphas[r, n])
+            ends[r, n] = t
             optimal[r, n] = OPTIMUM(model, alphas[r, n], best[r, n])
-            t = until[r]
             n += 1
         count[r] = n
         reach = min(reach, t - 1)
     for r in range(keys.shape[0]):
-        # a run that got further than the others is taken up again in mid-stretch
-        n = count[r]
-        while n > 1 and starts[r, n - 1] > reach + 1:
-            n -= 1
-        if n > 1 and starts[r, n - 1] == reach + 1:
-            n -= 1
-            until[r] = reach + 1
-        elif until[r] > reach + 1 and n < count[r]:
-            until[r] = starts[r, n]
-        count[r] = n
+        while starts[r, count[r] - 1] > reach:  # this run got further than the others
+            count[r] -= 1
+        until[r] = ends[r, count[r] - 1]
     return reach

@@ -11,7 +11,7 @@ import hashlib
 
 import numpy as np
 
-from driftrank.kernels.compile import kernel
+from driftrank.kernels.compile import kernel, pure
 from driftrank.kernels.elementary import exp, log
 
 _WEYL = np.uint64(0x9E3779B97F4A7C15)
@@ -108,6 +108,29 @@ def beta(key, a, b):
     """A Beta(a, b) number."""
     x = gamma(derive(key, 1), a)
     return x / (x + gamma(derive(key, 2), b))
+
+
+def _branch(key: int, *path: int) -> int:
+    """``derive`` along a path, without waiting for the compiler."""
+    with np.errstate(over="ignore"):
+        for n in path:
+            key = int(pure(derive)(np.uint64(key), np.uint64(n)))
+    return key
+
+
+def run_key(seed: int, query: str, run: int) -> int:
+    """The key of one run: everything random in it derives from this."""
+    return _branch(0, seed, key_of(query), run)
+
+
+def policy_key(run: int, t: int) -> int:
+    """The key of a policy's randomness at step t of a run."""
+    return _branch(run, t, POLICY)
+
+
+def world_key(run: int) -> int:
+    """The key of the world's randomness in a run. Steps count from 1, so branch 0 is free for it."""
+    return _branch(run, 0, WORLD)
 
 
 def key_of(text: str) -> int:

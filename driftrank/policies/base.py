@@ -70,6 +70,7 @@ def _not_told(p, s, e, c, alpha, best):
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
+@dataclass(frozen=True, kw_only=True)
 class Policy:
     """A ranking policy: its parameters. ``start`` makes a learner of it, ``driftrank.simulate`` runs it.
 
@@ -87,7 +88,7 @@ class Policy:
     #: whether it is told the truth (only by the simulator)
     oracle: ClassVar[bool] = False
     #: which positions count as observed
-    feedback: str = "first"
+    feedback: ClassVar[str] = "all"
 
     init: ClassVar[Any] = staticmethod(_nothing)
     told: ClassVar[Any] = staticmethod(_not_told)
@@ -171,6 +172,8 @@ class IndexPolicy(Policy):
 
     #: ties between equal indices: at random, or by the smaller slot
     ties: str = "random"
+    #: which positions count as observed: up to the first click, up to the last, all
+    feedback: str = "first"  # type: ignore[misc]
 
     level: ClassVar[Any] = staticmethod(_no_level)
     index: ClassVar[Any]

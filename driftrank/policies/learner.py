@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from driftrank.kernels import pure
 from driftrank.kernels.compile import specialise
-from driftrank.kernels.rng import POLICY, derive, key_of
+from driftrank.kernels.rng import key_of, policy_key, run_key
 from driftrank.policies import steps
 from driftrank.policies.base import Policy, Problem
 from driftrank.policies.clicks import click_vector
@@ -65,7 +64,7 @@ class Learner:
         problem = Problem(len(self._slots), k, horizon, horizon)
         check_integer("seed", seed, 0)
         check_integer("run", run, 0)
-        self._key = run_key(seed, key_of(query), run)
+        self._key = run_key(seed, query, run)
         self._where = {"seed": seed, "query": query, "run": run}
         self.steps = 0  #: updates so far
         self._program = Program.of(policy, problem)
@@ -271,20 +270,6 @@ def load(path: str | os.PathLike[str]) -> Learner:
     except (KeyError, TypeError, OSError, EOFError, ValueError) as error:
         raise ValueError(f"{os.fspath(path)}: not a saved learner ({error})") from error
     return learner
-
-
-def run_key(seed: int, query: int, run: int) -> int:
-    """The key of one run: everything random in it derives from this."""
-    with np.errstate(over="ignore"):
-        branch = pure(derive)
-        return int(branch(branch(branch(np.uint64(0), np.uint64(seed)), np.uint64(query)), np.uint64(run)))
-
-
-def policy_key(run: int, t: int) -> int:
-    """The key of a policy's randomness at step t."""
-    with np.errstate(over="ignore"):
-        branch = pure(derive)
-        return int(branch(branch(np.uint64(run), np.uint64(t)), np.uint64(POLICY)))
 
 
 def _token(item: Item | None) -> int:

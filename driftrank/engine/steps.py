@@ -1,0 +1,61 @@
+"""The template of a simulation: many runs of one policy on one query."""
+
+# ruff: noqa: F821 - the capital names are bound when a policy is compiled
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import numpy as np
+
+from driftrank.kernels.feedback import observed_prefix
+from driftrank.kernels.rng import POLICY, USERS, derive
+from driftrank.kernels.structures import Candidates, Event, Ranking
+
+
+def simulate(
+    floats, ints, o, row, memo_size, keys, model, count, starts, alphas, optimal, fixed, first, last, checkpoints, totals, out
+):  # fmt: skip
+    """Take every run from step ``first`` to ``last``.
+
+    ``totals`` holds, per run, the regret, the expected reward and the clicks so far; ``out`` gets them at every checkpoint.
+    """
+    p = PARAMETERS(row)
+    c = Candidates(np.arange(p.L).astype(np.int32), np.arange(p.L))
+    r = Ranking(np.empty(p.K, np.int32), np.empty(p.K), np.empty(memo_size))
+    clicks = np.empty(p.K, np.int8)
+    for run in range(keys.shape[0]):
+        s = STATE(floats[run], ints[run], o)
+        if first == 1:
+            INIT(p, s, Event(1, 1.0, derive(derive(keys[run], 1), POLICY)), c)
+        regret = totals[run, 0]
+        reward = totals[run, 1]
+        clicked = totals[run, 2]
+        mark = np.searchsorted(checkpoints, first)
+        for n in range(count[run]):
+            alpha = alphas[run, n]
+            best = optimal[run, n]
+            begin = max(first, starts[run, n])
+            end = min(last, starts[run, n + 1] - 1) if n + 1 < count[run] else last
+            if starts[run, n] == begin:
+                e = Event(begin, np.float64(begin), derive(derive(keys[run], begin), POLICY))
+                TOLD(p, s, e, c, alpha, fixed[run])
+            for t in range(begin, end + 1):
+                key = derive(keys[run], t)
+                e = Event(t, np.float64(t), derive(key, POLICY))
+                RANK(p, s, e, c, r)
+                value = VALUE(model, alpha, r.items)
+                regret += best - value
+                reward += value
+                CLICK(model, alpha, derive(key, USERS), r.items, clicks)
+                observed = observed_prefix(clicks, p.K, p.feedback)
+                for i in range(p.K):
+                    clicked += clicks[i]
+                UPDATE(p, s, e, r, clicks, observed)
+                if t == checkpoints[mark]:
+                    out[run, mark, 0] = regret
+                    out[run, mark, 1] = reward
+                    out[run, mark, 2] = clicked
+                    mark += 1
+        totals[run, 0] = regret
+        totals[run, 1] = reward
+        totals[run, 2] = clicked

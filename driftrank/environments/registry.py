@@ -1,0 +1,30 @@
+"""The environments there are, found by looking."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from driftrank.environments.base import Environment, QueryEnvironment
+from driftrank.reflection import Registry
+
+registry: Registry[Environment] = Registry("environment", Environment, "driftrank.environments", abstract=(QueryEnvironment,))
+
+
+def environments() -> dict[str, type[Environment]]:
+    """Every known environment, by name."""
+    return registry.all()
+
+
+def takes_queries(name: str) -> bool:
+    """Whether an environment is made of given queries (others have their own)."""
+    return any(f.name == "queries" for f in dataclasses.fields(registry.get(name)))  # type: ignore[arg-type]
+
+
+def parse_environment(spec: str, **given: Any) -> Environment:
+    """An environment written as ``NAME`` or ``NAME:key=value,...``; ``given`` holds its queries and k.
+
+    >>> parse_environment("BLB:L=8,K=2").k
+    2
+    """
+    return registry.parse(spec, **given)
