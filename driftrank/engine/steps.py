@@ -13,11 +13,11 @@ from driftrank.kernels.structures import Candidates, Event, Ranking
 
 
 def simulate(
-    floats, ints, o, row, memo_size, keys, model, count, starts, alphas, optimal, fixed, first, last, checkpoints, totals, out
+    fresh_floats, fresh_ints, floats, ints, o, row, memo_size, origins, keys, model, count, starts, alphas, optimal, fixed, first, last, checkpoints, totals, out
 ):  # fmt: skip
     """Take every run from step ``first`` to ``last``.
 
-    ``totals`` holds, per run, the regret, the expected reward and the clicks so far; ``out`` gets them at every checkpoint.
+    ``fresh_*`` is a state before its first step; ``origins`` the step before each run's (last) start. ``totals`` holds, per run, the regret, the expected reward and the clicks so far; ``out`` gets them at every checkpoint.
     """
     p = PARAMETERS(row)
     c = Candidates(np.arange(p.L).astype(np.int32), np.arange(p.L))
@@ -25,8 +25,6 @@ def simulate(
     clicks = np.empty(p.K, np.int8)
     for run in range(keys.shape[0]):
         s = STATE(floats[run], ints[run], o)
-        if first == 1:
-            INIT(p, s, Event(1, 1.0, derive(derive(keys[run], 1), POLICY)), c)
         regret = totals[run, 0]
         reward = totals[run, 1]
         clicked = totals[run, 2]
@@ -37,11 +35,17 @@ def simulate(
             begin = max(first, starts[run, n])
             end = min(last, starts[run, n + 1] - 1) if n + 1 < count[run] else last
             if starts[run, n] == begin:
-                e = Event(begin, np.float64(begin), derive(derive(keys[run], begin), POLICY))
+                if begin == 1 or RESTARTS:
+                    floats[run] = fresh_floats
+                    ints[run] = fresh_ints
+                    origins[run] = begin - 1
+                    INIT(p, s, Event(1, 1.0, derive(derive(keys[run], begin), POLICY)), c)
+                e = Event(begin - origins[run], np.float64(begin - origins[run]), derive(derive(keys[run], begin), POLICY))
                 TOLD(p, s, e, c, alpha, fixed[run])
+            origin = origins[run]
             for t in range(begin, end + 1):
                 key = derive(keys[run], t)
-                e = Event(t, np.float64(t), derive(key, POLICY))
+                e = Event(t - origin, np.float64(t - origin), derive(key, POLICY))
                 RANK(p, s, e, c, r)
                 value = VALUE(model, alpha, r.items)
                 regret += best - value

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from driftrank.engine.fixed import best_fixed_list
 from driftrank.engine.steps import simulate
 from driftrank.environments.base import Environment
 from driftrank.kernels.compile import specialise
@@ -19,8 +21,25 @@ from driftrank.policies.program import Program
 #: what is recorded at every checkpoint
 MEASURES = ("regret", "reward", "clicks")
 
-#: steps between two looks at the clock: short enough for Ctrl-C, long enough to cost nothing
-STRIDE = 200_000
+#: item-steps between two looks at the clock: short enough for Ctrl-C, long enough to cost nothing
+STRIDE = 2_000_000
+
+#: a step that never comes
+_NEVER = np.int64(2**62)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all units of a simulation have in common."""
+
+    policies: tuple[Policy, ...]
+    environment: Environment
+    horizon: int
+    seed: int
+    checkpoints: tuple[int, ...]
+
+    def problem(self, query: str) -> Problem:
+        return Problem(len(self.environment.queries[query]), self.environment.k, self.horizon, self.horizon)
 
 
 @dataclass(frozen=True)
@@ -32,57 +51,57 @@ class Unit:
     runs: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Task:
-    """What all units of a simulation have in common."""
+class Simulator:
+    """One policy of a task, compiled. The kernel serves every query; sizes are worked out for each."""
 
-    policies: tuple[Policy, ...]
-    environment: Environment
-    horizon: int
-    seed: int
-    checkpoints: NDArray[np.int64]
+    def __init__(self, task: Task, policy: int) -> None:
+        self.task = task
+        self.policy = task.policies[policy]
+        self._programs: dict[Problem, Program] = {}
 
-    def problem(self, query: str) -> Problem:
-        return Problem(len(self.environment.queries[query]), self.environment.k, self.horizon, self.horizon)
+    def program(self, query: str) -> Program:
+        problem = self.task.problem(query)
+        if problem not in self._programs:
+            self._programs[problem] = Program.of(self.policy, problem)
+        return self._programs[problem]
 
+    @cached_property
+    def kernel(self) -> Any:
+        program = self.program(self.task.environment.names[0])
+        model = self.task.environment.click_model.kernels()
+        return specialise(simulate, {**program.bindings, "CLICK": model.click, "VALUE": model.value})
 
-def compiled(policy: Policy, task: Task, query: str) -> tuple[Program, Any]:
-    """The program of a policy on a query, and its simulation kernel."""
-    program = Program.of(policy, task.problem(query))
-    model = task.environment.click_model.kernels()
-    return program, specialise(simulate, {**program.bindings, "CLICK": model.click, "VALUE": model.value})
+    def compile(self) -> None:
+        """Compile now (or fetch from the disk), by running the first step of nothing."""
+        self.run(Unit(0, self.task.environment.names[0], ()), lambda steps: True)
 
-
-def run_unit(
-    task: Task, unit: Unit, program: Program, kernel: Any, tick: Callable[[int], bool]
-) -> NDArray[np.float64] | None:
-    """Simulate a unit. Returns the measures, (runs, checkpoints, measures), or None when ``tick``, which is told of the
-    steps done, says stop."""
-    n = len(unit.runs)
-    floats, ints = (np.tile(row, (n, 1)) for row in program.layout.empty())
-    keys = [run_key(task.seed, unit.query, run) for run in unit.runs]
-    chunk = task.environment.program.chunk(unit.query, keys)
-    fixed = _fixed_lists(task, unit) if program.policy.oracle else np.zeros((n, task.environment.k), np.int32)
-    # one more checkpoint than there are, so that the kernel need not look for the end
-    checkpoints = np.append(task.checkpoints, np.int64(2**62))
-    totals = np.zeros((n, len(MEASURES)))
-    out = np.zeros((n, len(task.checkpoints), len(MEASURES)))
-    stride = max(1, STRIDE // n)
-    t = 1
-    while t <= task.horizon:
-        if not tick(0):
-            return None
-        last = chunk.advance(t, min(task.horizon, t + stride - 1))
-        kernel(
-            floats, ints, program.layout.offsets, program.row, program.policy.memo * task.environment.k,
-            np.array(keys, np.uint64), chunk.world.model, chunk.count, chunk.starts, chunk.alphas, chunk.optimal,
-            fixed, t, last, checkpoints, totals, out,
-        )  # fmt: skip
-        if not tick((last - t + 1) * n):
-            return None
-        t = last + 1
-    return out
-
-
-def _fixed_lists(task: Task, unit: Unit) -> NDArray[np.int32]:
-    raise NotImplementedError
+    def run(self, unit: Unit, tick: Callable[[int], bool]) -> NDArray[np.float64] | None:
+        """The measures of a unit, (runs, checkpoints, measures), or None when ``tick``, which is told of the steps done,
+        says stop."""
+        task, program, n = self.task, self.program(unit.query), len(unit.runs)
+        L, K = program.problem.L, program.problem.K
+        fresh = program.layout.empty()
+        floats, ints = (np.empty((n, len(row)), row.dtype) for row in fresh)
+        origins = np.zeros(n, np.int64)
+        keys = np.array([run_key(task.seed, unit.query, run) for run in unit.runs], np.uint64)
+        chunk = task.environment.program.chunk(unit.query, keys)
+        fixed = np.zeros((n, K), np.int32)
+        if self.policy.oracle:
+            for i, run in enumerate(unit.runs):
+                fixed[i] = best_fixed_list(task.environment, task.horizon, unit.query, run, task.seed)
+        # one more checkpoint than there are, so that the kernel need not look for the end
+        checkpoints = np.append(np.array(task.checkpoints, np.int64), _NEVER)
+        totals = np.zeros((n, len(MEASURES)))
+        out = np.zeros((n, len(task.checkpoints), len(MEASURES)))
+        stride = max(1, STRIDE // (L * max(n, 1)))
+        first = 1
+        while first <= task.horizon:
+            last = chunk.advance(first, min(task.horizon, first + stride - 1)) if n else task.horizon
+            self.kernel(
+                *fresh, floats, ints, program.layout.offsets, program.row, self.policy.memo * K, origins, keys,
+                chunk.world.model, chunk.count, chunk.starts, chunk.alphas, chunk.optimal, fixed, first, last, checkpoints, totals, out,
+            )  # fmt: skip
+            if not tick((last - first + 1) * n):
+                return None
+            first = last + 1
+        return out

@@ -91,7 +91,7 @@ class Environment:
         if name not in self.queries.attraction:
             raise ValueError(f"query={name!r}: not among this environment's queries")
         parts: list[tuple[Any, ...]] = []
-        chunk = self.program.chunk(name, [run_key(seed, name, run)])
+        chunk = self.program.chunk(name, np.array([run_key(seed, name, run)], np.uint64))
         while first <= last:
             first = chunk.advance(first, last) + 1
             n = chunk.count[0]
@@ -131,7 +131,7 @@ class World:
             },
         )
 
-    def chunk(self, query: str, keys: list[int]) -> Chunk:
+    def chunk(self, query: str, keys: NDArray[np.uint64]) -> Chunk:
         return Chunk(self, self.environment.queries[query], keys)
 
 
@@ -140,12 +140,12 @@ class Chunk:
 
     ROOM = 1 << 21  # numbers held at a time
 
-    def __init__(self, world: World, base: NDArray[np.float64], keys: list[int]) -> None:
+    def __init__(self, world: World, base: NDArray[np.float64], keys: NDArray[np.uint64]) -> None:
         self.world = world
         self.base = base
-        self.keys = np.array([world_key(key) for key in keys], np.uint64)
+        self.keys = np.array([world_key(int(key)) for key in keys], np.uint64)
         runs, L = len(keys), len(base)
-        room = max(1, min(4096, self.ROOM // (runs * L)))
+        room = max(1, min(4096, self.ROOM // (max(runs, 1) * L)))
         self.count = np.zeros(runs, np.int64)
         self.starts = np.zeros((runs, room), np.int64)
         self.alphas = np.zeros((runs, room, L))

@@ -87,6 +87,8 @@ class Policy:
     memo: ClassVar[int] = 0
     #: whether it is told the truth (only by the simulator)
     oracle: ClassVar[bool] = False
+    #: whether the simulator starts it anew, clock and all, at every breakpoint
+    restarts: ClassVar[bool] = False
     #: which positions count as observed
     feedback: ClassVar[str] = "all"
 

@@ -29,6 +29,7 @@ class Program:
         bindings = {
             "PARAMETERS": parameter_reader(parameters),
             "STATE": state_unpacker(layout.names, tuple(f.integer for _, f in layout.fields)),
+            "RESTARTS": policy.restarts,
             **{name.upper(): function for name, function in kernels._asdict().items()},
         }
         return cls(policy, problem, parameter_row(parameters), layout, kernels, bindings)
