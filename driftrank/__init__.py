@@ -1,0 +1,65 @@
+"""Learn from clicks which items to show at the top of a list, and keep up when users change their minds.
+
+>>> import driftrank as dr
+>>> learner = dr.CascadeSWUCB(window=2_000).start(items=["a", "b", "c", "d"], k=3, seed=0)
+>>> ranking = learner.rank()
+>>> learner.update(ranking, clicks=[0, 1, 0])
+
+Everything is imported when first used: the modules of this package (``dr.environments``), the functions ``simulate`` and
+``load``, and every policy by its name (``dr.CascadeDUCB``).
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from driftrank.experiments import simulate as simulate
+    from driftrank.policies.base import Policy as Policy
+    from driftrank.policies.learner import Learner as Learner
+    from driftrank.policies.learner import load as load
+
+__version__ = "0.1.0"
+
+#: what stands elsewhere and is offered here
+_LENT = {
+    "Learner": "driftrank.policies.learner",
+    "Policy": "driftrank.policies.base",
+    "load": "driftrank.policies.learner",
+    "simulate": "driftrank.experiments",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _LENT:
+        value = getattr(importlib.import_module(_LENT[name]), name)
+    elif name in _modules():
+        return importlib.import_module(f"{__name__}.{name}")
+    elif name in (policies := _policies()):
+        value = policies[name]
+    else:
+        from driftrank.validation import nearest
+
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{nearest(name, __dir__())}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({"__version__", *_LENT, *_modules(), *_policies()})
+
+
+def _modules() -> set[str]:
+    import pkgutil
+
+    return {module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")}
+
+
+def _policies() -> dict[str, Any]:
+    """The policies of this package; those of other packages are known to the command line, but are not ours to offer."""
+    from driftrank.policies.registry import policies
+
+    return {name: policy for name, policy in policies().items() if policy.__module__.startswith(f"{__name__}.")}

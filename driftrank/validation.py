@@ -44,10 +44,14 @@ def check_known(kind: str, name: str, known: Iterable[str]) -> None:
     names = sorted(known)
     if name in names:
         return
-    folded = {n.lower(): n for n in names}
+    raise ValueError(f"unknown {kind} {name!r}{nearest(name, names) or '.'} Known: {', '.join(names) or 'none'}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the known one that is most like it, if any is."""
+    folded = {n.lower(): n for n in known}
     near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
-    hint = f"; did you mean {folded[near[0]]}?" if near else ""
-    raise ValueError(f"unknown {kind} {name!r}{hint} Known: {', '.join(names) or 'none'}".replace("' Known", "'. Known"))
+    return f"; did you mean {folded[near[0]]}?" if near else ""
 
 
 def _range(low: int, high: int | None) -> str:
