@@ -10,7 +10,7 @@ import math
 from collections import namedtuple
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,7 @@ class Layout:
     def names(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.fields)
 
-    @property
+    @cached_property
     def offsets(self) -> NDArray[np.int64]:
         """Begin and end of every field in its row."""
         ends = {False: 0, True: 0}

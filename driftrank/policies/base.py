@@ -47,6 +47,11 @@ class Problem:
         if self.horizon is not None:
             check_integer("horizon", self.horizon, 1)
 
+    @property
+    def room(self) -> int:
+        """For how many steps the state must have room, now."""
+        return self.steps or 1024
+
 
 class Kernels(NamedTuple):
     """The compiled functions of a policy."""
@@ -107,6 +112,9 @@ class Policy:
         for name, allowed in self.choices.items():
             if hasattr(self, name):
                 check_choice(name, getattr(self, name), allowed)
+        for item in dataclasses.fields(self):  # type: ignore[arg-type]
+            if isinstance(item.default, bool):
+                check_choice(item.name, getattr(self, item.name), (False, True))
 
     def parameters(self, problem: Problem) -> dict[str, float]:
         """The numbers that the kernels see: ``"auto"`` resolved, words encoded. Integers stay integers."""

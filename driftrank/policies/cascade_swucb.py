@@ -82,7 +82,7 @@ class CascadeSWUCB(IndexPolicy):
         doubling = self.window == "doubling" or (self.window == "auto" and problem.horizon is None)
         smallest = max(2, problem.L)  # room for one look at every item
         if doubling:
-            reach = max(self.first_horizon, problem.steps or 1024)
+            reach = max(self.first_horizon, problem.room)
             window = smallest
             room = max(smallest, math.ceil(window_for(reach, self.n_breakpoints)))
         else:
@@ -91,8 +91,7 @@ class CascadeSWUCB(IndexPolicy):
                 if isinstance(self.window, int)
                 else max(2, math.ceil(window_for(problem.horizon or 1, self.n_breakpoints)))
             )
-        if problem.steps is not None:
-            room = min(room, problem.steps)  # a window longer than the run never fills
+        room = min(room, problem.room)  # a window longer than the run never fills
         return super().parameters(problem) | {
             "window": window,
             "room": max(room, 1),

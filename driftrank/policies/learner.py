@@ -6,9 +6,11 @@ import json
 import os
 import tempfile
 from collections.abc import Hashable, Iterable, Sequence
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
+from zlib import error as BadCompression
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +38,12 @@ class RankedItems(list[Item]):
         self.scores = scores  #: what each item was ranked by
         self.memo = memo
         self.key = key
+        self._made = tuple(self)
+
+    @property
+    def intact(self) -> bool:
+        """Whether it still is the list the policy made; what it remembers of its choice only fits that one."""
+        return self._made == tuple(self)
 
 
 class Learner:
@@ -67,6 +75,7 @@ class Learner:
         self._key = run_key(seed, query, run)
         self._where = {"seed": seed, "query": query, "run": run}
         self.steps = 0  #: updates so far
+        self._steps: dict[str, Any] = {}
         self._program = Program.of(policy, problem)
         self._floats, self._ints = self._program.layout.empty()
         self._tokens()
@@ -96,10 +105,10 @@ class Learner:
         ``candidates`` limits it to some of the items, ``k`` makes it shorter, ``now`` is the time (steps by default), ``key`` seeds its randomness (by
         default the learner's seed and step do: asking twice gives the same list).
         """
-        slots = self._candidates(candidates)
-        length = min(self.k if k is None else k, len(slots))
         if k is not None:
             check_integer("k", k, 1, self.k)
+        slots = self._candidates(candidates)
+        length = min(self.k if k is None else k, len(slots))
         items = np.zeros(length, np.int32)
         score = np.zeros(length)
         memo = np.full(length * self.policy.memo, -1.0)
@@ -120,8 +129,9 @@ class Learner:
         if len(slots) > self.k:
             raise ValueError(f"ranking has {len(slots)} items: this learner shows at most k={self.k}")
         vector = click_vector(list(ranking), item if item is not None else clicks, is_item=item is not None)
-        memo = getattr(ranking, "memo", np.full(len(slots) * self.policy.memo, -1.0))
-        score = getattr(ranking, "scores", np.zeros(len(slots)))
+        memo, score = np.full(len(slots) * self.policy.memo, -1.0), np.zeros(len(slots))
+        if isinstance(ranking, RankedItems) and ranking.intact and ranking.memo.shape == memo.shape:
+            memo, score = ranking.memo, ranking.scores
         event = self._event(now, getattr(ranking, "key", None))
         self._call("update_step", event, slots, score, memo, vector)
         self.steps += 1
@@ -178,6 +188,7 @@ class Learner:
             "policy": self.policy.spec,
             "version": self.policy.version,
             "slots": self._slots,
+            "live": list(self._slot_of.values()),
             "free": self._free,
             "k": self.k,
             "horizon": problem.horizon,
@@ -187,19 +198,20 @@ class Learner:
         }
         target = Path(path)
         with tempfile.NamedTemporaryFile(dir=target.parent, suffix=".npz", delete=False) as file:
-            np.savez(file, header=np.array(json.dumps(header)), floats=self._floats, ints=self._ints)
-        os.replace(file.name, target)
+            try:
+                np.savez(file, header=np.array(json.dumps(header)), floats=self._floats, ints=self._ints)
+                file.close()
+                os.replace(file.name, target)
+            except BaseException:
+                os.unlink(file.name)
+                raise
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    @cached_property
-    def _steps(self) -> dict[str, Any]:
-        return {}
-
     def _call(self, name: str, event: tuple[int, float, np.uint64], *arguments: Any) -> None:
-        if name not in self._steps:
-            self._steps[name] = specialise(getattr(steps, name), self._program.bindings)
         program = self._program
+        if name not in self._steps:
+            self._steps[name] = _compiled(name, tuple(program.bindings.items()))
         self._steps[name](self._floats, self._ints, program.layout.offsets, program.row, *event, *arguments)
 
     def _event(self, now: float | None, key: int | None) -> tuple[int, float, np.uint64]:
@@ -227,7 +239,7 @@ class Learner:
     def _make_room(self) -> None:
         """Where nobody said how long it will run, the state grows with the number of steps."""
         problem = self._program.problem
-        if problem.horizon is None and self.steps >= (problem.steps or 1024):
+        if problem.horizon is None and self.steps >= problem.room:
             self._relayout(Problem(problem.L, problem.K, None, 2 * self.steps))
 
     def _relayout(self, problem: Problem) -> None:
@@ -257,32 +269,43 @@ def load(path: str | os.PathLike[str]) -> Learner:
         policy = parse_policy(header["policy"])
         if header["version"] != policy.version:
             raise ValueError(f"a state of {policy.spec} version {header['version']}, this is version {policy.version}")
-        slots = header["slots"]
+        slots, live = header["slots"], header["live"]
         learner = Learner(policy, range(len(slots)), header["k"], horizon=header["horizon"], **header["where"])
         learner._slots, learner._free = slots, header["free"]
-        live = {slot: item for slot, item in enumerate(slots) if slot not in set(header["free"])}
-        learner._slot_of = {item: slot for slot, item in live.items()}
+        learner._slot_of = {slots[slot]: slot for slot in live}
         learner.steps = header["steps"]
         learner._relayout(Problem(len(slots), header["k"], header["horizon"], header["room"]))
-        if (learner._floats.shape, learner._ints.shape) != (floats.shape, ints.shape):
-            raise ValueError("the state has another size than the policy says")
+        for expected, found in ((learner._floats, floats), (learner._ints, ints)):
+            if (expected.shape, expected.dtype) != (found.shape, found.dtype):
+                raise ValueError("the state has another size than the policy says")
         learner._floats, learner._ints = floats, ints
-    except (KeyError, TypeError, OSError, EOFError, ValueError) as error:
+    except (LookupError, TypeError, OSError, EOFError, ValueError, BadZipFile, BadCompression) as error:
         raise ValueError(f"{os.fspath(path)}: not a saved learner ({error})") from error
     return learner
 
 
+@cache
+def _compiled(name: str, bindings: tuple[tuple[str, Any], ...]) -> Any:
+    """A step compiled for a policy, once for all its learners."""
+    return specialise(getattr(steps, name), dict(bindings))
+
+
 def _token(item: Item | None) -> int:
     if isinstance(item, int) and 0 <= item < 2**63:
-        return item
-    return key_of(repr(item)) >> 1
+        return int(item)
+    return key_of(str.__repr__(item) if isinstance(item, str) else repr(item)) >> 1
 
 
 def _distinct(items: Iterable[Item]) -> list[Any]:
     if isinstance(items, str):
         raise ValueError(f"items={items!r}: must be a list of items, not one string")
-    out = list(items)
-    if len(set(out)) < len(out):
+    try:
+        # NumPy's numbers and strings become Python's: they are equal, but neither look nor are saved alike
+        out = [item.item() if isinstance(item, np.generic) else item for item in items]
+        once = len(set(out)) == len(out)
+    except TypeError as error:
+        raise ValueError(f"items={items!r}: must be a list of strings, numbers or other hashable things ({error})") from None
+    if not once:
         twice = next(item for n, item in enumerate(out) if item in out[:n])
         raise ValueError(f"items: {twice!r} occurs twice")
     return out
