@@ -23,7 +23,7 @@ def log(x):
     """ln x, for x >= 0 (subnormal numbers count as 0)."""
     if x < 2.2250738585072014e-308:
         return -np.inf
-    if x == np.inf:
+    if not x < np.inf:  # infinity, or not a number
         return x
     # x = 2^k m with m in [sqrt(1/2), sqrt(2)); ln m = 2 atanh(s) with s = (m-1)/(m+1)
     bits = np.float64(x).view(np.int64)
@@ -47,10 +47,10 @@ def log(x):
 
 @kernel
 def exp(x):
-    """e^x; 0 below -708 and infinite above 709.7."""
+    """e^x; 0 below -708 and infinite above 709.78."""
     if x < -708.0:
         return 0.0
-    if x > 709.7:
+    if x > 709.78:
         return np.inf
     k = math.floor(x * 1.4426950408889634 + 0.5)
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW
@@ -63,4 +63,5 @@ def exp(x):
     )
     high = 2.7620075879983367e-07 + r * 2.5100375832561234e-08
     y = 1.0 + (r + z * (low + w * (mid + w * high)))
-    return y * np.int64((np.int64(k) + 1023) << 52).view(np.float64)
+    # 2^k in two factors: 2^1024 is no number, and e^709.5 needs it
+    return 2.0 * y * np.int64((np.int64(k) + 1022) << 52).view(np.float64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from driftrank.kernels.compile import kernel
-from driftrank.kernels.elementary import log
+from driftrank.kernels.elementary import exp, log
 
 
 @kernel
@@ -33,16 +33,19 @@ def kl(p, q):
 @kernel
 def kl_ucb_given(p, d, negative_entropy):
     """``kl_ucb(p, d)`` where ``entropy(p)`` is at hand."""
-    if d <= 0.0:
-        return p
+    if d < 1e-12:
+        # kl(p, q) - d would be all rounding; a step of one standard deviation is as near as can be
+        return p if d <= 0.0 else min(1.0, p + d + np.sqrt(d * (d + 2.0 * p * (1.0 - p))))
     if p >= 1.0 or d == np.inf:
         return 1.0
     # kl(p, .) is convex: Newton from the right descends to the root. Two upper bounds to start from: Pinsker's, and
     # the solution of (q-p)^2 = 2 q d, which is the better one for small p.
     q = min(p + np.sqrt(0.5 * d), p + d + np.sqrt(d * (d + 2.0 * p)))
-    if q > 0.999999999999:
-        q = 0.999999999999
-        if negative_entropy - p * log(q) - (1.0 - p) * log(1.0 - q) < d:
+    if q > 0.95:
+        # steps shrink with 1-q, so that Newton would stop far from the root; near 1 the term -p ln q is next to
+        # nothing, and the bound without it next to exact
+        q = min(q, 1.0 - exp((negative_entropy - d) / (1.0 - p)))
+        if q >= 1.0:
             return 1.0
     for _ in range(20):
         excess = negative_entropy - (1.0 - p) * log(1.0 - q) - d
