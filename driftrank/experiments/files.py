@@ -1,0 +1,42 @@
+"""Write files whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def written(path: Path) -> Iterator[Path]:
+    """A temporary file beside ``path`` to write to; it takes the name ``path`` when all went well."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(0o666 & ~mask)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def written_text(path: Path, text: str) -> None:
+    with written(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def usable_folder(path: str | os.PathLike[str]) -> Path:
+    """A folder that can be written to, made if need be; ValueError if it cannot."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ValueError(f"out={os.fspath(path)!r}: cannot write to this folder ({error.strerror})") from None
+    return folder

@@ -1,0 +1,78 @@
+"""Progress bars with steps per second, on standard error."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+
+class Progress:
+    """Does nothing: what is shown where nobody is watching."""
+
+    def __init__(self, totals: Mapping[str, int]) -> None:
+        self.totals = totals
+
+    @staticmethod
+    def where_watched(totals: Mapping[str, int]) -> Progress:
+        """A bar if standard error is a terminal, else nothing."""
+        return shown_progress(totals) if sys.stderr.isatty() else Progress(totals)
+
+    def advance(self, label: str, steps: int, counted: bool = True) -> None:
+        """``steps`` more are done; ``counted=False`` for those that took no time now."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        pass
+
+
+class _Bars(Progress):
+    """One line per policy."""
+
+    def __init__(self, totals: Mapping[str, int]) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn
+        from rich.progress import Progress as RichProgress
+
+        super().__init__(totals)
+        self._bars = RichProgress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.fields[speed]}"),
+            console=Console(stderr=True),
+        )
+        self._tasks = {label: self._bars.add_task(label, total=n, speed="") for label, n in totals.items()}
+        self._counted = dict.fromkeys(totals, 0)
+        self._begin: dict[str, float] = {}
+        self._latest = 0.0
+
+    def advance(self, label: str, steps: int, counted: bool = True) -> None:
+        speed: dict[str, Any] = {}
+        now = time.perf_counter()
+        if counted:
+            self._begin.setdefault(label, now)
+            self._counted[label] += steps
+            elapsed = now - self._begin[label]
+            if elapsed > 0.2:
+                speed = {"speed": f"{self._counted[label] / elapsed / 1e6:6.1f} M steps/s"}
+        self._bars.update(self._tasks[label], advance=steps, **speed)
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+
+def shown_progress(totals: Mapping[str, int]) -> Progress:
+    return _Bars(totals)
+
+
+def no_progress(totals: Mapping[str, int]) -> Progress:
+    return Progress(totals)

@@ -1,0 +1,259 @@
+"""What came out of a simulation."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from driftrank.engine import MEASURES
+from driftrank.environments.base import Environment
+from driftrank.experiments.files import written, written_text
+from driftrank.experiments.table import Table
+from driftrank.validation import check_known
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+    from matplotlib.axes import Axes
+
+
+@dataclass
+class Result:
+    """Cumulative regret, expected reward and clicks of every policy, query and run at every checkpoint."""
+
+    labels: list[str]  #: policies
+    specs: list[str]  #: the same with their parameters
+    queries: list[str]
+    horizon: int
+    runs: int
+    seed: int
+    checkpoints: NDArray[np.int64]
+    breakpoints: list[int]
+    device: str
+    environment: str
+    #: (measure, policy, query, run, checkpoint); NaN where a run is not finished
+    values: NDArray[np.float64]
+    busy: list[float] = field(default_factory=list)  #: core-seconds spent on each policy
+    stepped: list[int] = field(default_factory=list)  #: steps simulated in that time
+    cores: int = 1
+    seconds: float = 0.0
+
+    @classmethod
+    def empty(
+        cls,
+        labels: list[str],
+        specs: list[str],
+        environment: Environment,
+        horizon: int,
+        runs: int,
+        seed: int,
+        checkpoints: Sequence[int],
+        device: str,
+    ) -> Result:
+        queries = environment.names
+        steps = np.array(checkpoints, np.int64)
+        breakpoints = [b for b in environment.breakpoints(horizon, 0, 0, seed) if b in set(checkpoints)]
+        return cls(
+            labels, specs, queries, horizon, runs, seed, steps, breakpoints, device, type(environment).__name__,
+            np.full((len(MEASURES), len(labels), len(queries), runs, len(steps)), np.nan),
+            [0.0] * len(labels), [0] * len(labels),
+        )  # fmt: skip
+
+    def put(self, policy: int, query: str, runs: Sequence[int], measures: NDArray[np.float64], seconds: float) -> None:
+        """Enter the measures (runs, checkpoints, measures) of some runs."""
+        self.values[:, policy, self.queries.index(query), list(runs)] = np.moveaxis(measures, 2, 0)
+        self.busy[policy] += seconds
+        self.stepped[policy] += len(runs) * self.horizon
+
+    # -- numbers ---------------------------------------------------------------------------------------------------
+
+    @property
+    def complete(self) -> bool:
+        return not np.isnan(self.values[0]).any()
+
+    def curve(self, policy: str, measure: str = "regret") -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean over queries and runs at every checkpoint, and its standard error.
+
+        The error is that of the mean over queries (their runs averaged), or over runs where there is only one query.
+        """
+        return _mean_and_error(self._of(policy, measure))
+
+    def regret(self, policy: str, start: int = 0, end: int | None = None) -> float:
+        """Mean regret of steps start+1 .. end (the whole run by default). Both must be checkpoints."""
+        return self.between(policy, start, end)[0]
+
+    def between(self, policy: str, start: int = 0, end: int | None = None, measure: str = "regret") -> tuple[float, float]:
+        """Mean and standard error of a measure over steps start+1 .. end."""
+        values = self._of(policy, measure)
+        span = values[..., self._place(self.horizon if end is None else end)]
+        if start:
+            span = span - values[..., self._place(start)]
+        mean, error = _mean_and_error(span[..., None])
+        return float(mean[0]), float(error[0])
+
+    def speed(self, policy: str) -> float:
+        """Steps per second on all cores used; 0 where nothing was timed."""
+        i = self._policy(policy)
+        return self.stepped[i] / self.busy[i] * self.cores if self.busy[i] else 0.0
+
+    def summary(self) -> dict[str, Any]:
+        """What ``driftrank simulate --json`` prints."""
+        policies = {}
+        for label, spec in zip(self.labels, self.specs, strict=True):
+            mean, error = self.curve(label)
+            policies[label] = {
+                "spec": spec,
+                "regret": {"mean": _plain(mean[-1]), "se": _plain(error[-1])},
+                "checkpoints": [int(step) for step in self.checkpoints],
+                "mean": [_plain(x) for x in mean],
+                "se": [_plain(x) for x in error],
+                "clicks": _plain(self.curve(label, "clicks")[0][-1]),
+                "steps_per_second": round(self.speed(label)),
+            }
+        return {
+            "policies": policies,
+            "environment": self.environment,
+            "breakpoints": self.breakpoints,
+            "horizon": self.horizon,
+            "runs": self.runs,
+            "queries": len(self.queries),
+            "seed": self.seed,
+            "device": self.device,
+            "complete": self.complete,
+            "seconds": round(self.seconds, 3),
+        }
+
+    # -- for people ------------------------------------------------------------------------------------------------
+
+    def table(self) -> Table:
+        """Policies from best to worst."""
+        rows = []
+        for label in self.labels:
+            mean, error = self.between(label)
+            clicks = self.between(label, measure="clicks")[0] / self.horizon
+            rows.append((label, mean, error, clicks, self.speed(label) / 1e6))
+        rows.sort(key=lambda row: (math.isnan(row[1]), row[1]))
+        return Table(
+            ("policy", f"regret after {self.horizon:,} steps", "± s.e.", "clicks a step", "M steps/s"),
+            rows,
+            (None, ".1f", ".1f", ".4f", ".1f"),
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Regret over time, with standard errors and breakpoints. Returns the axes."""
+        from driftrank.experiments.figures import plot_regret
+
+        return plot_regret(self, ax)
+
+    # -- for machines ----------------------------------------------------------------------------------------------
+
+    def to_arrow(self) -> pyarrow.Table:
+        """Long form: one row per policy, query, run and checkpoint. Unfinished runs are left out."""
+        import pyarrow
+
+        kept = ~np.isnan(self.values[0, ..., -1])
+        policy, query, run = np.nonzero(kept)
+        n = len(self.checkpoints)
+
+        def words(codes: NDArray[np.int64], names: list[str]) -> Any:
+            return pyarrow.DictionaryArray.from_arrays(np.repeat(codes, n).astype(np.int32), pyarrow.array(names, pyarrow.string()))
+
+        columns = {
+            "policy": words(policy, self.labels),
+            "query": words(query, self.queries),
+            "run": np.repeat(run, n).astype(np.int32),
+            "step": np.tile(self.checkpoints, len(policy)),
+            **{name: self.values[i][kept].reshape(-1) for i, name in enumerate(MEASURES)},
+        }
+        return pyarrow.table(columns)
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The long form as a pandas data frame."""
+        try:
+            import pandas  # noqa: F401
+        except ImportError:
+            raise ImportError("to_frame needs pandas: pip install 'driftrank[pandas]' (to_arrow does without)") from None
+        return self.to_arrow().to_pandas()
+
+    def save(self, directory: str | os.PathLike[str]) -> Path:
+        """Write ``results.parquet`` and ``summary.json`` to a folder."""
+        import pyarrow.parquet
+
+        folder = Path(directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        with written(folder / "results.parquet") as path:
+            pyarrow.parquet.write_table(self.to_arrow(), path, compression="zstd")
+        facts = {name: getattr(self, name) for name in ("specs", "queries", "device", "busy", "stepped", "cores")}
+        written_text(folder / "summary.json", json.dumps(self.summary() | {"details": facts}, indent=1) + "\n")
+        return folder
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str]) -> Result:
+        """Read what ``save`` wrote."""
+        import pyarrow
+        import pyarrow.compute
+        import pyarrow.parquet
+
+        folder = Path(directory)
+        try:
+            summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+            rows = pyarrow.parquet.read_table(folder / "results.parquet")
+            details, labels = summary["details"], list(summary["policies"])
+            steps = np.array(summary["policies"][labels[0]]["checkpoints"], np.int64)
+            values = np.full((len(MEASURES), len(labels), len(details["queries"]), summary["runs"], len(steps)), np.nan)
+            codes = [
+                pyarrow.compute.index_in(rows[column].cast(pyarrow.string()), pyarrow.array(names)).to_numpy()
+                for column, names in (("policy", labels), ("query", details["queries"]))
+            ]
+            place = (*codes, rows["run"].to_numpy(), np.searchsorted(steps, rows["step"].to_numpy()))
+            for i, name in enumerate(MEASURES):
+                values[i][place] = rows[name].to_numpy()
+        except (OSError, ValueError, KeyError, IndexError, TypeError, pyarrow.ArrowException) as error:
+            raise ValueError(f"{folder}: does not hold a result that can be read ({error})") from error
+        return cls(
+            labels, details["specs"], details["queries"], summary["horizon"], summary["runs"], summary["seed"], steps,
+            summary["breakpoints"], details["device"], summary["environment"], values, details["busy"],
+            details["stepped"], details["cores"], summary["seconds"],
+        )  # fmt: skip
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _policy(self, label: str) -> int:
+        check_known("policy", label, self.labels)
+        return self.labels.index(label)
+
+    def _of(self, policy: str, measure: str) -> NDArray[np.float64]:
+        check_known("measure", measure, MEASURES)
+        values: NDArray[np.float64] = self.values[MEASURES.index(measure), self._policy(policy)]
+        return values
+
+    def _place(self, step: int) -> int:
+        place = int(np.searchsorted(self.checkpoints, step))
+        if place == len(self.checkpoints) or self.checkpoints[place] != step:
+            raise ValueError(f"step={step!r}: is not one of the checkpoints")
+        return place
+
+
+def _mean_and_error(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Over (query, run, ...): queries where there are several, else runs. NaN (unfinished) is left out."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a mean of nothing is NaN, as it should be
+        samples = np.nanmean(values, axis=1) if values.shape[0] > 1 else values[0]
+        count = (~np.isnan(samples)).sum(axis=0)
+        spread = np.nanstd(samples, axis=0, ddof=1) if len(samples) > 1 else np.full(samples.shape[1:], np.nan)
+        return np.nanmean(samples, axis=0), spread / np.sqrt(count)
+
+
+def _plain(x: Any) -> float | None:
+    """A number that JSON knows."""
+    return None if math.isnan(x) else float(x)
