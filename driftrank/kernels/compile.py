@@ -9,11 +9,13 @@ never found when something changed.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
+import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -56,8 +58,8 @@ def specialise(template: FunctionType, bindings: Mapping[str, Any]) -> Any:
 def fingerprint(function: FunctionType, bindings: Mapping[str, Any] | None = None) -> str:
     """A digest of a function's code and of every function and constant that it refers to."""
     digest = hashlib.blake2b(digest_size=16)
-    digest.update(f"{numba.__version__} {sys.version_info[:2]}".encode())
-    seen: set[int] = set()
+    digest.update(f"{numba.__version__} {sys.version_info[:2]} {OPTIONS}".encode())
+    seen: dict[int, int] = {}
     for part in _parts(function, bindings or {}, seen):
         digest.update(part)
         digest.update(b"\0")
@@ -85,7 +87,8 @@ def _usable_cache_directory() -> Path:
         with tempfile.NamedTemporaryFile(dir=directory):
             pass
     except OSError:
-        return Path(tempfile.mkdtemp(prefix="driftrank-kernels-"))
+        directory = Path(tempfile.mkdtemp(prefix="driftrank-kernels-"))
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)
     return directory
 
 
@@ -99,20 +102,22 @@ def _cache_file(name: str, digest: str) -> Path:
     return path
 
 
-def _parts(function: FunctionType, bindings: Mapping[str, Any], seen: set[int]) -> Iterable[bytes]:
+def _parts(function: FunctionType, bindings: Mapping[str, Any], seen: dict[int, int]) -> Iterable[bytes]:
     if id(function) in seen:
+        yield f"number {seen[id(function)]}".encode()  # which one matters: f, g, f is not f, g, g
         return
-    seen.add(id(function))
+    seen[id(function)] = len(seen)
     names = {**function.__globals__, **bindings}
     for code in _codes(function.__code__):
         yield code.co_code
-        yield repr([c for c in code.co_consts if not isinstance(c, CodeType)]).encode()
+        yield from _value("constants", tuple(c for c in code.co_consts if not isinstance(c, CodeType)), (), seen)
         yield repr((code.co_names, code.co_varnames, code.co_freevars)).encode()
         for name in code.co_names:
             if name in names:
                 yield from _value(name, names[name], code.co_names, seen)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         yield from _value(name, cell.cell_contents, (), seen)
+    yield from _value("defaults", (function.__defaults__, function.__kwdefaults__), (), seen)
 
 
 def _codes(code: CodeType) -> Iterable[CodeType]:
@@ -122,7 +127,7 @@ def _codes(code: CodeType) -> Iterable[CodeType]:
             yield from _codes(constant)
 
 
-def _value(name: str, value: Any, attributes: Iterable[str], seen: set[int]) -> Iterable[bytes]:
+def _value(name: str, value: Any, attributes: Sequence[str], seen: dict[int, int]) -> Iterable[bytes]:
     yield name.encode()
     inner = pure(value)
     if isinstance(inner, FunctionType):
@@ -132,10 +137,17 @@ def _value(name: str, value: Any, attributes: Iterable[str], seen: set[int]) -> 
         if not value.__name__.startswith(("numpy", "math", "numba")):
             for attribute in attributes:
                 if hasattr(value, attribute):
-                    yield from _value(attribute, getattr(value, attribute), (), seen)
+                    others = [other for other in attributes if other != attribute]
+                    yield from _value(attribute, getattr(value, attribute), others, seen)
     elif isinstance(value, np.ndarray):
         yield repr((value.dtype.str, value.shape)).encode() + value.tobytes()
     elif isinstance(value, type):
         yield repr((value.__name__, getattr(value, "_fields", ()))).encode()
+    elif isinstance(value, tuple):  # may hold kernels, whose repr is an address
+        yield f"{type(value).__name__} of {len(value)}".encode()
+        for part in value:
+            yield from _value("", part, (), seen)
+    elif isinstance(value, frozenset):  # strings in a set come in another order in every process
+        yield repr(sorted(map(repr, value))).encode()
     else:
         yield repr(value).encode()

@@ -19,6 +19,7 @@ _MULTIPLY_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MULTIPLY_2 = np.uint64(0x94D049BB133111EB)
 _11, _24, _27, _30, _31 = (np.uint64(n) for n in (11, 24, 27, 30, 31))
 _LOW_24 = np.uint64(0xFFFFFF)
+_LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 #: purposes, the last branch of the tree but one
 USERS = 1
@@ -78,11 +79,17 @@ def normal(key):
 
 
 @kernel
+def _log_boost(key, shape):
+    """ln U^(1/shape): Gamma(shape) = U^(1/shape) Gamma(shape + 1)."""
+    return log(uniform(derive(key, _LAST)) + 1e-300) / shape
+
+
+@kernel
 def gamma(key, shape):
     """A Gamma(shape, 1) number, shape > 0, by the method of Marsaglia and Tsang (2000)."""
     boost = 1.0
     if shape < 1.0:
-        boost = exp(log(uniform(derive(key, -1)) + 1e-300) / shape)
+        boost = exp(_log_boost(key, shape))
         shape += 1.0
     d = shape - 1.0 / 3.0
     c = 1.0 / np.sqrt(9.0 * d)
@@ -106,8 +113,14 @@ def gamma(key, shape):
 @kernel
 def beta(key, a, b):
     """A Beta(a, b) number."""
-    x = gamma(derive(key, 1), a)
-    return x / (x + gamma(derive(key, 2), b))
+    first = derive(key, 1)
+    second = derive(key, 2)
+    x = gamma(first, a)
+    total = x + gamma(second, b)
+    if total > 0.0:
+        return x / total
+    # both are too small for a number: with shapes like that the result is next to 0 or 1
+    return 1.0 if _log_boost(first, a) > _log_boost(second, b) else 0.0
 
 
 def _branch(key: int, *path: int) -> int:
