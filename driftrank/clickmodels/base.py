@@ -47,21 +47,21 @@ class ClickModel:
         0.6
         """
         alpha = check_attraction(attraction)
-        return float(type(self).value(self.row(), alpha, np.asarray(ranking, np.int32)))
+        return float(type(self).value(self.row(), alpha, np.asarray(ranking, np.uint32)))
 
     def best(self, attraction: Any, k: int) -> list[int]:
         """The best list of k items, as indices."""
         alpha = check_attraction(attraction)
         if not 1 <= k <= len(alpha):
             raise ValueError(f"k={k!r}: must be an integer from 1 to the number of items, {len(alpha)}")
-        best = np.zeros(k, np.int32)
+        best = np.zeros(k, np.uint32)
         type(self).optimum(self.row(), alpha, best)
         return [int(a) for a in best]
 
     def simulate(self, attraction: Any, ranking: Any, key: int) -> list[int]:
         """The click vector of the user that the 64 random bits ``key`` stand for."""
         alpha = check_attraction(attraction)
-        items = np.asarray(ranking, np.int32)
+        items = np.asarray(ranking, np.uint32)
         clicks = np.zeros(len(items), np.int8)
         type(self).click(self.row(), alpha, np.uint64(key), items, clicks)
         return [int(c) for c in clicks]

@@ -20,8 +20,8 @@ def simulate(
     ``fresh_*`` is a state before its first step; ``origins`` the step before each run's (last) start. ``totals`` holds, per run, the regret, the expected reward and the clicks so far; ``out`` gets them at every checkpoint.
     """
     p = PARAMETERS(row)
-    c = Candidates(np.arange(p.L).astype(np.int32), np.arange(p.L))
-    r = Ranking(np.empty(p.K, np.int32), np.empty(p.K), np.empty(memo_size))
+    c = Candidates(np.arange(p.L).astype(np.uint32), np.arange(p.L))
+    r = Ranking(np.empty(p.K, np.uint32), np.empty(p.K), np.empty(memo_size))
     clicks = np.empty(p.K, np.int8)
     for run in range(keys.shape[0]):
         s = STATE(floats[run], ints[run], o)

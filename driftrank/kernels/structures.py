@@ -19,13 +19,13 @@ class Event(NamedTuple):
 class Candidates(NamedTuple):
     """The items that may be shown."""
 
-    items: NDArray[np.int32]  #: their slots in the state
+    items: NDArray[np.uint32]  #: their slots in the state (unsigned: an index that cannot be negative is cheaper)
     token: NDArray[np.int64]  #: by slot: what an item's randomness is keyed on, so that slots can be permuted
 
 
 class Ranking(NamedTuple):
     """A list of items; ``rank`` fills it, ``update`` gets it back."""
 
-    items: NDArray[np.int32]  #: slots, top first
+    items: NDArray[np.uint32]  #: slots, top first
     score: NDArray[np.float64]  #: what each was ranked by
     memo: NDArray[np.float64]  #: what the policy must remember of the choice; -1 where that is lost

@@ -109,7 +109,7 @@ class Learner:
             check_integer("k", k, 1, self.k)
         slots = self._candidates(candidates)
         length = min(self.k if k is None else k, len(slots))
-        items = np.zeros(length, np.int32)
+        items = np.zeros(length, np.uint32)
         score = np.zeros(length)
         memo = np.full(length * self.policy.memo, -1.0)
         event = self._event(now, key)
@@ -125,7 +125,7 @@ class Learner:
         length means none), or the clicked item, or None for no click. ``item`` names the clicked item where
         items are themselves numbers.
         """
-        slots = np.array([self._slot(shown) for shown in _distinct(ranking)], np.int32)
+        slots = np.array([self._slot(shown) for shown in _distinct(ranking)], np.uint32)
         if len(slots) > self.k:
             raise ValueError(f"ranking has {len(slots)} items: this learner shows at most k={self.k}")
         vector = click_vector(list(ranking), item if item is not None else clicks, is_item=item is not None)
@@ -220,12 +220,12 @@ class Learner:
             key = policy_key(self._key, t)
         return t, float(t if now is None else now), np.uint64(key)
 
-    def _candidates(self, candidates: Sequence[Item] | None) -> NDArray[np.int32]:
+    def _candidates(self, candidates: Sequence[Item] | None) -> NDArray[np.uint32]:
         if candidates is None:
-            return np.array(list(self._slot_of.values()), np.int32)
+            return np.array(list(self._slot_of.values()), np.uint32)
         if not candidates:
             raise ValueError("candidates: must name at least one item")
-        return np.array([self._slot(item) for item in _distinct(candidates)], np.int32)
+        return np.array([self._slot(item) for item in _distinct(candidates)], np.uint32)
 
     def _slot(self, item: Item) -> int:
         try:
