@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -183,14 +183,14 @@ class Result:
             raise ImportError("to_frame needs pandas: pip install 'driftrank[pandas]' (to_arrow does without)") from None
         return self.to_arrow().to_pandas()
 
-    def save(self, directory: str | os.PathLike[str]) -> Path:
-        """Write ``results.parquet`` and ``summary.json`` to a folder."""
+    def save(self, directory: str | os.PathLike[str], *, metadata: Mapping[str, str] | None = None) -> Path:
+        """Write ``results.parquet`` (with ``metadata`` in it) and ``summary.json`` to a folder."""
         import pyarrow.parquet
 
         folder = Path(directory)
         folder.mkdir(parents=True, exist_ok=True)
         with written(folder / "results.parquet") as path:
-            pyarrow.parquet.write_table(self.to_arrow(), path, compression="zstd")
+            pyarrow.parquet.write_table(self.to_arrow().replace_schema_metadata(metadata), path, compression="zstd")
         facts = {name: getattr(self, name) for name in ("specs", "queries", "device", "busy", "stepped", "cores")}
         written_text(folder / "summary.json", json.dumps(self.summary() | {"details": facts}, indent=1) + "\n")
         return folder

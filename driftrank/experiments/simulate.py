@@ -62,19 +62,8 @@ def simulate(
     >>> result.regret("CascadeUCB1") < result.regret("Random")
     True
     """
-    check_choice("device", device, DEVICES)
-    check_integer("horizon", horizon, 1)
-    check_integer("runs", runs, 1)
-    check_integer("seed", seed, 0, 2**63 - 1)
-    if isinstance(policies, (Policy, str)):
-        policies = [policies]
-    chosen = [parse_policy(p) if isinstance(p, str) else p for p in policies]
-    if not chosen:
-        raise ValueError("policies: must name at least one")
-    labels = labels_of(chosen)
-    steps = checkpoint_steps(environment, horizon, checkpoints, seed)
-    task = Task(tuple(chosen), environment, horizon, seed, steps)
-    result = Result.empty(labels, [p.spec for p in chosen], environment, horizon, runs, seed, steps, device)
+    task, result = prepare(policies, environment, horizon, runs, seed, device, checkpoints)
+    labels = result.labels
     begin = time.perf_counter()
     with (shown_progress if progress else no_progress if progress is False else Progress.where_watched)(
         {label: horizon * runs * len(environment.queries) for label in labels}
@@ -90,6 +79,34 @@ def simulate(
     result.seconds = time.perf_counter() - begin
     result.cores = threads or cores()
     return result
+
+
+def prepare(
+    policies: Policy | str | Iterable[Policy | str],
+    environment: Environment,
+    horizon: int,
+    runs: int,
+    seed: int,
+    device: str,
+    checkpoints: int | Sequence[int],
+) -> tuple[Task, Result]:
+    """What is to be run, and the result that has no runs yet. Everything that can be wrong is found here, before anything runs."""
+    check_choice("device", device, DEVICES)
+    check_integer("horizon", horizon, 1)
+    check_integer("runs", runs, 1)
+    check_integer("seed", seed, 0, 2**63 - 1)
+    if isinstance(policies, (Policy, str)):
+        policies = [policies]
+    chosen = [parse_policy(p) if isinstance(p, str) else p for p in policies]
+    if not chosen:
+        raise ValueError("policies: must name at least one")
+    labels = labels_of(chosen)
+    steps = checkpoint_steps(environment, horizon, checkpoints, seed)
+    task = Task(tuple(chosen), environment, horizon, seed, steps)
+    for problem in {task.problem(query) for query in environment.names}:
+        for policy in chosen:
+            policy.fields(policy.parameters(problem))
+    return task, Result.empty(labels, [p.spec for p in chosen], environment, horizon, runs, seed, steps, device)
 
 
 def labels_of(policies: Sequence[Policy]) -> list[str]:

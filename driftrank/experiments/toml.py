@@ -1,0 +1,49 @@
+"""Settings as TOML: one flat table."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def write_toml(settings: Mapping[str, Any], comment: str = "") -> str:
+    """Text, numbers, truth values and lists of them; what is None is left out.
+
+    >>> print(write_toml({"env": "Abrupt", "policy": ["Random"], "k": None}), end="")
+    env = "Abrupt"
+    policy = ["Random"]
+    """
+    lines = [f"# {line}".rstrip() for line in comment.splitlines()]
+    return "\n".join([*lines, *(f"{key} = {_value(key, v)}" for key, v in settings.items() if v is not None)]) + "\n"
+
+
+def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The table in a file; ValueError if there is none."""
+    name = os.fspath(path)
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{name}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{name}: is not a text file") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{name}: is not valid TOML ({error})") from None
+
+
+def _value(key: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, (str, os.PathLike)):
+        # JSON's text is TOML's, but for one character
+        return json.dumps(os.fspath(value), ensure_ascii=False).replace("\x7f", "\\u007F")
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_value(key, part) for part in value) + "]"
+    raise TypeError(f"{key}={value!r}: cannot be written as TOML")
