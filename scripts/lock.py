@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PYTHONS = ("3.11", "3.12", "3.13")
 HEADER = """\
-# Versions that the checks run with, for Python {first} to {last}: constraints, for pip install -c. Written by `make lock`.
+# What the checks run with on Python {first} to {last}: constraints, for pip install -c. Written by `make lock`.
 """
 
 
