@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from driftrank.clickmodels.base import check_attraction
 from driftrank.validation import check_integer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Queries:
     """Named queries with the attraction probability of each of their items."""
 
@@ -29,7 +29,13 @@ class Queries:
             return values
         if isinstance(values, Mapping):
             named = {str(name): alpha for name, alpha in values.items()}
+            if len(named) < len(values):
+                raise ValueError("queries: two of the names are the same when written")
         else:
+            if not isinstance(values, Iterable):
+                raise ValueError(
+                    f"queries={values!r}: must be a list of probabilities, a list of such lists, or a mapping to them"
+                )
             rows = list(values)
             if rows and not isinstance(rows[0], (Sequence, np.ndarray)):
                 rows = [rows]
@@ -37,6 +43,15 @@ class Queries:
         if not named:
             raise ValueError("queries: must hold at least one query")
         return cls({name: check_attraction(alpha, f"query {name!r}: attraction") for name, alpha in named.items()})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Queries) and self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(self._content())
+
+    def _content(self) -> tuple[tuple[str, bytes], ...]:
+        return tuple((name, alpha.tobytes()) for name, alpha in self.attraction.items())
 
     def __len__(self) -> int:
         return len(self.attraction)
@@ -69,7 +84,8 @@ def yandex_like(n: int, seed: int = 0) -> Queries:
     queries = {}
     for i in range(n):
         logits = np.array(_MEAN) + root @ rng.standard_normal(len(_MEAN))
-        queries[f"yandex-like-{seed}-{i}"] = rng.permutation(1.0 / (1.0 + np.exp(-logits)))
+        # rounded as the real ones are, so that the last bits of a machine's exp and matrix product do not matter
+        queries[f"yandex-like-{seed}-{i}"] = rng.permutation(1.0 / (1.0 + np.exp(-logits))).round(8)
     return Queries.of(queries)
 
 
@@ -83,7 +99,9 @@ def load(path: str | os.PathLike[str], model: str = "CM") -> Queries:
     except UnicodeDecodeError:
         raise ValueError(f"{name}: is not a text file") from None
     except json.JSONDecodeError as error:
-        raise ValueError(f"{name}: is not valid JSON ({error.msg}, line {error.lineno}, column {error.colno})") from None
+        raise ValueError(
+            f"{name}: is not valid JSON ({error.msg}, line {error.lineno}, column {error.colno})"
+        ) from None
     queries = content.get("queries") if isinstance(content, dict) else None
     if not isinstance(queries, dict) or not queries:
         raise ValueError(f'{name}: must hold an object "queries" with at least one query')
@@ -106,7 +124,7 @@ def parse_queries(spec: str, seed: int = 0) -> Queries:
     """Queries written as ``yandex-like:N`` or as the path of a JSON file."""
     kind, _, rest = spec.partition(":")
     if kind == "yandex-like":
-        if not rest.isdigit() or int(rest) < 1:
+        if not rest.isdecimal() or int(rest) < 1:
             raise ValueError(f"queries={spec!r}: must be yandex-like:N with N at least 1")
         return yandex_like(int(rest), seed)
     if not Path(spec).exists():

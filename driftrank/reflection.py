@@ -1,7 +1,7 @@
 """Registries without lists: the known classes of a kind are its public subclasses.
 
-A text such as ``CascadeSWUCB:window=500,ties=index`` names one with its parameters; a parameter that is itself of a kind is
-written with parentheses, ``OracleRestart:base=CascadeTS(a0=0.5)``.
+A text such as ``CascadeSWUCB:window=500,ties=index`` names one with its parameters; a parameter that is itself of a
+kind is written with parentheses, ``OracleRestart:base=CascadeTS(a0=0.5)``.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Registry(Generic[T]):
         package = importlib.import_module(self._package)
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"{self._package}.{module.name}")
-        found = {c.__name__: c for c in _subclasses(self._base) if not c.__name__.startswith("_") and c not in self._abstract}
-        return dict(sorted(found.items()))
+        found = {c.__name__: c for c in _subclasses(self._base) if c not in self._abstract}
+        return {name: found[name] for name in sorted(found) if not name.startswith("_")}
 
     def get(self, name: str) -> type[T]:
         known = self.all()
@@ -41,7 +41,7 @@ class Registry(Generic[T]):
         return known[name]
 
     def parse(self, spec: str, **given: Any) -> T:
-        """The object that ``NAME`` or ``NAME:key=value,...`` describes; ``given`` are arguments that text cannot give."""
+        """The object that ``NAME`` or ``NAME:key=value,...`` describes; ``given`` are arguments text cannot give."""
         name, colon, text = spec.strip().partition(":")
         if colon and not text.strip():
             raise ValueError(f"{self.kind} {spec!r}: parameters are missing after the colon")
@@ -56,6 +56,10 @@ class Registry(Generic[T]):
         for key, value in arguments.items():
             check_known(f"parameter of {name}", key, fields)
             values[key] = self._read(key, value, hints[key]) if isinstance(value, str) else value
+        for field in fields.values():
+            missing = field.default is field.default_factory is dataclasses.MISSING
+            if missing and field.name not in values:
+                raise ValueError(f"{self.kind} {name}: the parameter {field.name} is missing")
         return cls(**given, **values)
 
     def _read(self, key: str, text: str, hint: Any) -> Any:
@@ -66,8 +70,7 @@ class Registry(Generic[T]):
             if option is bool and text.lower() in ("true", "false"):
                 return text.lower() == "true"
             if isinstance(option, type) and issubclass(option, self._base):
-                name, _, rest = text.partition("(")
-                return self.parse(f"{name}:{rest.rstrip(')')}" if rest.rstrip(")") else name)
+                return self._nested(key, text)
             if option is int:
                 number = _number(text)
                 if number is not None and number == int(number):
@@ -75,11 +78,19 @@ class Registry(Generic[T]):
             if option is float and _number(text) is not None:
                 return _number(text)
             if typing.get_origin(option) is tuple and text.startswith("["):
-                return tuple(float(part) for part in text.strip("[]").split(";"))
+                return _numbers(key, text)
         if str in options:
             return text
         wanted = " or ".join(getattr(o, "__name__", str(o)) for o in options)
         raise ValueError(f"{key}={text!r}: must be {wanted}")
+
+    def _nested(self, key: str, text: str) -> T:
+        """``NAME`` or ``NAME(key=value,...)``."""
+        name, opened, rest = text.partition("(")
+        if opened and not rest.endswith(")"):
+            raise ValueError(f"{key}={text!r}: must be of the form NAME or NAME(key=value,...)")
+        inside = rest[:-1].strip()
+        return self.parse(f"{name}:{inside}" if inside else name)
 
 
 def _number(text: str) -> float | None:
@@ -90,25 +101,41 @@ def _number(text: str) -> float | None:
     return number if abs(number) != float("inf") and number == number else None
 
 
+def _numbers(key: str, text: str) -> tuple[float, ...]:
+    """``[0.1;0.2]``."""
+    inside = text[1:-1].strip()
+    numbers = [_number(part) for part in inside.split(";")] if inside else []
+    if not text.endswith("]") or None in numbers:
+        raise ValueError(f"{key}={text!r}: must be numbers in the form [0.1;0.2]")
+    return tuple(number for number in numbers if number is not None)
+
+
 def _pairs(text: str, where: str) -> Iterator[tuple[str, str]]:
     """Split at commas outside parentheses."""
+    if not text.strip():
+        return
     depth, part = 0, ""
+    seen = set()
     for character in text + ",":
         depth += (character == "(") - (character == ")")
+        if depth < 0:
+            break
         if character != "," or depth:
             part += character
             continue
-        if part.strip():
-            key, equals, value = part.partition("=")
-            if not equals or not value.strip():
-                raise ValueError(f"{where}: {part.strip()!r} is not of the form key=value")
-            yield key.strip(), value.strip()
+        key, _, value = (side.strip() for side in part.partition("="))
+        if not key or not value:
+            raise ValueError(f"{where}: {part.strip()!r} is not of the form key=value")
+        if key in seen:
+            raise ValueError(f"{where}: {key} is given twice")
+        seen.add(key)
+        yield key, value
         part = ""
     if depth:
         raise ValueError(f"{where}: parentheses do not match")
 
 
-def _subclasses(cls: type) -> Iterator[type]:
+def _subclasses(cls: type[T]) -> Iterator[type[T]]:
     for sub in cls.__subclasses__():
         yield sub
         yield from _subclasses(sub)

@@ -30,7 +30,7 @@ def check_number(
     open_high: bool = False,
 ) -> None:
     """A number between low and high (excluded where open)."""
-    good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    good = isinstance(value, (int, float)) and not isinstance(value, bool) and -math.inf < value < math.inf
     if good:
         good = (low < value if open_low else low <= value) and (value < high if open_high else value <= high)
     if not good:

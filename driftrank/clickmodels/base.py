@@ -11,8 +11,12 @@ from typing import Any, ClassVar, NamedTuple, dataclass_transform
 import numpy as np
 from numpy.typing import NDArray
 
+from driftrank.validation import check_integer
+
 
 class ModelKernels(NamedTuple):
+    """The compiled functions of a click model."""
+
     click: Any  #: (m, alpha, key, items, clicks): what a user clicks; ``key`` holds the user's randomness
     value: Any  #: (m, alpha, items): expected reward of a list
     optimum: Any  #: (m, alpha, best): fill in the best list of that length, return its value
@@ -47,13 +51,12 @@ class ClickModel:
         0.6
         """
         alpha = check_attraction(attraction)
-        return float(type(self).value(self.row(), alpha, np.asarray(ranking, np.uint32)))
+        return float(type(self).value(self.row(), alpha, _slots(ranking, len(alpha))))
 
     def best(self, attraction: Any, k: int) -> list[int]:
         """The best list of k items, as indices."""
         alpha = check_attraction(attraction)
-        if not 1 <= k <= len(alpha):
-            raise ValueError(f"k={k!r}: must be an integer from 1 to the number of items, {len(alpha)}")
+        check_integer("k", k, 1, len(alpha))
         best = np.zeros(k, np.uint32)
         type(self).optimum(self.row(), alpha, best)
         return [int(a) for a in best]
@@ -61,10 +64,21 @@ class ClickModel:
     def simulate(self, attraction: Any, ranking: Any, key: int) -> list[int]:
         """The click vector of the user that the 64 random bits ``key`` stand for."""
         alpha = check_attraction(attraction)
-        items = np.asarray(ranking, np.uint32)
+        items = _slots(ranking, len(alpha))
+        check_integer("key", key, 0, 2**64 - 1)
         clicks = np.zeros(len(items), np.int8)
         type(self).click(self.row(), alpha, np.uint64(key), items, clicks)
         return [int(c) for c in clicks]
+
+
+def _slots(ranking: Any, L: int) -> NDArray[np.uint32]:
+    """A list of items as kernels get it; they trust it to be one."""
+    items = [a.item() if isinstance(a, np.integer) else a for a in ranking]
+    for position, a in enumerate(items):
+        check_integer(f"ranking[{position}]", a, 0, L - 1)
+        if a in items[:position]:
+            raise ValueError(f"ranking[{position}]={a!r}: occurs twice")
+    return np.array(items, np.uint32)
 
 
 def check_attraction(values: Any, name: str = "attraction") -> NDArray[np.float64]:

@@ -10,8 +10,8 @@ from driftrank.kernels.rng import derive, uniform
 class CascadeModel(ClickModel):
     r"""Users read from the top and click the first item that attracts them, then leave (Craswell et al., 2008).
 
-    The reward of a list is the probability of a click, :math:`1 - \prod_k (1 - \alpha(R(k)))` (eq. 1 in expectation). It does not depend on the order, so
-    the K most attractive items in any order are a best list.
+    The reward of a list is the probability of a click, :math:`1 - \prod_k (1 - \alpha(R(k)))` (eq. 1 in expectation).
+    It does not depend on the order, so the K most attractive items in any order are a best list.
 
     >>> CascadeModel().best([0.1, 0.9, 0.5], 2)
     [1, 2]

@@ -13,8 +13,9 @@ from driftrank.validation import check_integer, check_number
 class Abrupt(QueryEnvironment):
     """Every other epoch, a few items outside the top k become very attractive (section 5).
 
-    Epochs of ``period`` steps; the first one is the default. In every perturbed epoch ``n_boosted`` items, drawn anew in every run from those that
-    are not among the k best by default, have attraction ``boost``; then everything is reset.
+    Epochs of ``period`` steps; the first one is the default. In every perturbed epoch ``n_boosted`` items, drawn anew
+    in every run from those that are not among the k best by default, have attraction ``boost``; then everything is
+    reset.
 
     Parameters
     ----------
@@ -39,9 +40,10 @@ class Abrupt(QueryEnvironment):
         check_number("boost", self.boost, 0, 1)
         check_integer("n_boosted", self.n_boosted, 1)
         for name, alpha in self.queries.attraction.items():
-            if len(alpha) - self.k < self.n_boosted:
+            left = len(alpha) - self.k
+            if left < self.n_boosted:
                 raise ValueError(
-                    f"n_boosted={self.n_boosted!r}: query {name!r} has only {len(alpha) - self.k} items outside its top {self.k}"
+                    f"n_boosted={self.n_boosted!r}: query {name!r} has only {left} items outside its top {self.k}"
                 )
 
     @staticmethod

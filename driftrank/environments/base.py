@@ -1,7 +1,8 @@
 """What an environment is: queries, users, and how what attracts them changes.
 
-The one kernel of an environment is ``world(p, base, key, t, alpha)``: fill in the attraction of every item at step t, and return the first
-later step at which it may be different. ``base`` is the query's default attraction, ``key`` the world's randomness in this run.
+The one kernel of an environment is ``world(p, base, key, t, alpha)``: fill in the attraction of every item at step t,
+and return the first later step at which it may be different. ``base`` is the query's default attraction, ``key`` the
+world's randomness in this run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from driftrank.kernels.compile import specialise
 from driftrank.kernels.rng import run_key, world_key
 from driftrank.kernels.tuples import parameter_reader, parameter_row
 from driftrank.queries import Queries
-from driftrank.validation import check_integer
+from driftrank.validation import check_integer, nearest
 
 #: a step that never comes
 NEVER = 2**62
@@ -59,6 +60,9 @@ class Environment:
     def program(self) -> World:
         return World(self)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "program"}  # compiled code stays here
+
     def attraction(self, t: int, query: str | int = 0, run: int = 0, seed: int = 0) -> NDArray[np.float64]:
         """The attraction of every item of a query at step t of a run."""
         check_integer("t", t, 1)
@@ -84,18 +88,22 @@ class Environment:
         self, horizon: int, query: str | int = 0, run: int = 0, seed: int = 0
     ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
         """First step, attraction and optimal value of every stretch without change."""
+        check_integer("horizon", horizon, 1)
         return self._segments(1, horizon, query, run, seed)[:3]
 
     def _segments(self, first: int, last: int, query: str | int, run: int, seed: int) -> tuple[Any, ...]:
-        name = self.names[query] if isinstance(query, int) else query
+        if not isinstance(query, str):
+            check_integer("query", query, 0, len(self.queries) - 1)
+        name = query if isinstance(query, str) else self.names[query]
         if name not in self.queries.attraction:
-            raise ValueError(f"query={name!r}: not among this environment's queries")
+            raise ValueError(f"query={name!r}: not among this environment's queries{nearest(name, self.queries)}")
         parts: list[tuple[Any, ...]] = []
         chunk = self.program.chunk(name, np.array([run_key(seed, name, run)], np.uint64))
         while first <= last:
             first = chunk.advance(first, last) + 1
             n = chunk.count[0]
-            parts.append((chunk.starts[0, :n].copy(), chunk.alphas[0, :n].copy(), chunk.optimal[0, :n].copy(), chunk.best[0, :n].copy()))
+            columns = (chunk.starts, chunk.alphas, chunk.optimal, chunk.best)
+            parts.append(tuple(column[0, :n].copy() for column in columns))
         return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
 
@@ -110,7 +118,9 @@ class QueryEnvironment(Environment):
         check_integer("k", self.k, 1)
         for name, alpha in self.queries.attraction.items():
             if self.k > len(alpha):
-                raise ValueError(f"k={self.k!r}: must be an integer from 1 to the number of items, {len(alpha)} in query {name!r}")
+                raise ValueError(
+                    f"k={self.k!r}: must be an integer from 1 to the number of items, {len(alpha)} in query {name!r}"
+                )
 
 
 class World:

@@ -13,8 +13,8 @@ from driftrank.validation import check_integer, check_number
 class LowerBound(Environment):
     """The problem B_L of theorem 3: attraction takes the values p and p - delta only, and changes twice.
 
-    Half of the L items are optimal at any time, K = L/2. After ``period`` steps, ``exchanged`` of the optimal items change places with as many others,
-    and after another ``period`` steps everything is as at first.
+    Half of the L items are optimal at any time, K = L/2. After ``period`` steps, ``exchanged`` of the optimal items
+    change places with as many others, and after another ``period`` steps everything is as at first.
 
     >>> LowerBound(L=4, p=0.2, delta=0.1, period=100).attraction(101).round(3).tolist()
     [0.1, 0.2, 0.2, 0.1]

@@ -8,7 +8,9 @@ from typing import Any
 from driftrank.environments.base import Environment, QueryEnvironment
 from driftrank.reflection import Registry
 
-registry: Registry[Environment] = Registry("environment", Environment, "driftrank.environments", abstract=(QueryEnvironment,))
+registry: Registry[Environment] = Registry(
+    "environment", Environment, "driftrank.environments", abstract=(QueryEnvironment,)
+)
 
 
 def environments() -> dict[str, type[Environment]]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 
 def segments(row, model, base, keys, first, last, until, count, starts, ends, alphas, optimal, best):
-    """Fill in the stretches of every run from step ``first``, as many as there is room for; returns how far all of them reach.
+    """Fill in the stretches of every run from step ``first``, as many as there is room for; returns how far all of
+    them reach.
 
     ``until`` says when each run changes next; a stretch that goes on from an earlier call starts before ``first``.
     """

@@ -13,6 +13,7 @@ import numpy as np
 
 from driftrank.kernels.compile import kernel, pure
 from driftrank.kernels.elementary import exp, log
+from driftrank.validation import check_integer
 
 _WEYL = np.uint64(0x9E3779B97F4A7C15)
 _MULTIPLY_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -133,6 +134,8 @@ def _branch(key: int, *path: int) -> int:
 
 def run_key(seed: int, query: str, run: int) -> int:
     """The key of one run: everything random in it derives from this."""
+    check_integer("seed", seed, 0, 2**64 - 1)
+    check_integer("run", run, 0, 2**64 - 1)
     return _branch(0, seed, key_of(query), run)
 
 

@@ -13,12 +13,8 @@ from driftrank.kernels.elementary import log
 from driftrank.kernels.tuples import Field, field, integers
 from driftrank.policies.base import IndexPolicy, Problem
 from driftrank.policies.cascade_ducb import UNSEEN
+from driftrank.theory import recommended_window
 from driftrank.validation import check_integer, check_number
-
-
-def window_for(horizon: int, n_breakpoints: int) -> float:
-    """tau = 2 sqrt(n ln(n) / Upsilon_n) (section 4.1)."""
-    return 2.0 * math.sqrt(horizon * math.log(horizon) / n_breakpoints)
 
 
 class CascadeSWUCB(IndexPolicy):
@@ -84,12 +80,12 @@ class CascadeSWUCB(IndexPolicy):
         if doubling:
             reach = max(self.first_horizon, problem.room)
             window = smallest
-            room = max(smallest, math.ceil(window_for(reach, self.n_breakpoints)))
+            room = max(smallest, math.ceil(recommended_window(reach, self.n_breakpoints)))
         else:
             window = room = (
                 self.window
                 if isinstance(self.window, int)
-                else max(2, math.ceil(window_for(problem.horizon or 1, self.n_breakpoints)))
+                else max(2, math.ceil(recommended_window(problem.horizon or 1, self.n_breakpoints)))
             )
         room = min(room, problem.room)  # a window longer than the run never fills
         return super().parameters(problem) | {

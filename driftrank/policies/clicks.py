@@ -21,7 +21,11 @@ def click_vector(shown: Sequence[Hashable], clicks: Any, *, is_item: bool = Fals
     vector = np.zeros(len(shown), np.int8)
     if clicks is None:
         return vector
-    if not is_item and isinstance(clicks, (int, np.integer)) and not isinstance(clicks, bool):
+    if isinstance(clicks, np.ndarray) and clicks.ndim == 0:
+        clicks = clicks.item()
+    if not is_item and isinstance(clicks, (bool, np.bool_)):
+        raise ValueError(f"clicks={clicks!r}: must say what was clicked: a vector, a position, an item, or None")
+    if not is_item and isinstance(clicks, (int, np.integer)):
         if not 1 <= clicks <= len(shown) + 1:
             raise ValueError(
                 f"clicks={clicks!r}: a position goes from 1 to {len(shown)}, or is {len(shown) + 1} for no click"
@@ -34,8 +38,10 @@ def click_vector(shown: Sequence[Hashable], clicks: Any, *, is_item: bool = Fals
             for clicked in clicks:
                 vector[_position(shown, clicked)] = 1
             return vector
-        if len(clicks) != len(shown) or any(c not in (0, 1) for c in clicks):
-            raise ValueError(f"clicks={list(clicks)!r}: a vector must hold a 0 or 1 for each of the {len(shown)} items shown")
+        if len(clicks) != len(shown) or any(not np.isscalar(c) or c not in (0, 1) for c in clicks):
+            raise ValueError(
+                f"clicks={list(clicks)!r}: a vector must hold a 0 or 1 for each of the {len(shown)} items shown"
+            )
         vector[:] = clicks
         return vector
     vector[_position(shown, clicks)] = 1
