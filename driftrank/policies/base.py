@@ -124,7 +124,8 @@ class Policy:
             if item.name in self.choices:
                 value = self.choices[item.name].index(value)
             if isinstance(value, (int, float)):
-                numbers[item.name] = value
+                # epsilon=1 and epsilon=1.0 are the same kernel
+                numbers[item.name] = float(value) if "float" in str(item.type) else value
         return numbers | {"feedback": self.choices["feedback"].index(self.feedback)}
 
     def fields(self, p: Mapping[str, Any]) -> dict[str, Field]:

@@ -23,7 +23,7 @@ class Program:
 
     @classmethod
     def of(cls, policy: Policy, problem: Problem) -> Program:
-        parameters = policy.parameters(problem)
+        parameters = dict(sorted(policy.parameters(problem).items()))  # "auto" or a number: the same kernel
         layout = Layout.of(policy.fields(parameters), problem.L, problem.K)
         kernels = policy.kernels()
         bindings = {
