@@ -1,0 +1,219 @@
+"""The paper's experiment: section 5, and the single queries of its appendix.
+
+Queries of 10 items, 3 positions, 10 epochs of 10,000 steps: in every second epoch three items outside the top 3 are drawn and
+become very attractive (:class:`~driftrank.environments.Abrupt`). The paper's text fixes that the first epoch is a default one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from driftrank.engine import MEASURES
+from driftrank.environments import Abrupt
+from driftrank.experiments.results import Result
+from driftrank.experiments.run import Interrupted, run_in_folder
+from driftrank.experiments.table import Table
+from driftrank.policies.base import Policy
+from driftrank.policies.registry import parse_policy
+from driftrank.queries import Queries, parse_queries
+from driftrank.validation import check_choice, check_integer
+
+#: the policies of figure 1; the paper's own two first
+PAPER = ("CascadeSWUCB", "CascadeDUCB", "CascadeKLUCB", "RankedEXP3", "BatchRank")
+OWN = PAPER[:2]
+#: the baseline that the appendix has instead of BatchRank
+SINGLE = "BubbleRank"
+#: what ``policies="all"`` adds
+OTHERS = ("CascadeUCB1", "CascadeTS", "TopRank", "RankedUCB1", SINGLE, "StaticOracle", "OracleRestart")
+
+K = 3
+EPOCHS = 10
+QUERIES, RUNS, HORIZON = 100, 10, 100_000
+QUICK_QUERIES, QUICK_RUNS = 20, 2
+#: queries in figure 2
+PANELS = 20
+#: the epochs in the table: the first, the first perturbed one, and the one that the paper compares with the first
+SHOWN = (0, 1, 8)
+#: what the paper prints, by policy and epoch
+PRINTED = {("CascadeKLUCB", 0): (111.50, 1.12), ("CascadeKLUCB", 8): (447.82, 137.16)}
+#: what is made of the numbers
+DRAWN = ("figure1.png", "figure1.svg", "figure2.png", "figure2.svg", "table.csv", "report.html")
+
+
+@dataclass
+class Reproduction:
+    """What came out of the paper's experiment."""
+
+    result: Result  #: figure 1
+    single: Result  #: figure 2: the first queries, with BubbleRank in place of BatchRank
+    source: str  #: where the queries are from
+    period: int  #: steps of an epoch
+    seconds: float  #: wall time of the simulations, compilation included
+
+    @property
+    def exact(self) -> bool:
+        """Whether horizon and epochs are the paper's, so that its printed numbers can be compared."""
+        return self.result.horizon == HORIZON and self.period * EPOCHS == HORIZON
+
+    def epoch(self, policy: str, epoch: int) -> tuple[float, float]:
+        """Mean regret of a policy in an epoch (from 0), and its standard error."""
+        end = min((epoch + 1) * self.period, self.result.horizon)
+        return self.result.between(policy, epoch * self.period, end)
+
+    def totals(self, policy: str) -> NDArray[np.float64]:
+        """Regret of a policy on every query, its runs averaged."""
+        values = self.result.values[MEASURES.index("regret"), self.result.labels.index(policy), :, :, -1]
+        mean: NDArray[np.float64] = values.mean(axis=1)
+        return mean
+
+    def lead(self, policy: str, other: str) -> tuple[float, float]:
+        """How much more regret ``other`` has than ``policy``, and the standard error: both met the same users."""
+        more = self.totals(other) - self.totals(policy)
+        error = float(more.std(ddof=1) / math.sqrt(len(more))) if len(more) > 1 else math.nan
+        return float(more.mean()), error
+
+    def table(self) -> Table:
+        """From best to worst, for people; the paper's numbers stand below ours."""
+        rows = []
+        for label in self.ranked():
+            epochs = [_plus_minus(*self.epoch(label, epoch)) for epoch in SHOWN]
+            total = _plus_minus(*self.result.between(label))
+            rows.append((label, total, *epochs, f"{self.result.speed(label) / 1e6:.1f}"))
+            if self._printed(label):
+                shown = [PRINTED.get((label, epoch)) for epoch in SHOWN]
+                cells = [_plus_minus(*pair, 2) if pair else "" for pair in shown]
+                rows.append((f"{label}, in the paper", "", *cells, ""))
+        columns = ("policy", f"regret, {short(self.result.horizon)} steps", *map(self.span, SHOWN), "M steps/s")
+        return Table(columns, rows, (None, *[""] * (len(columns) - 1)))
+
+    def numbers(self) -> Table:
+        """The same for machines: full precision, standard errors in columns of their own."""
+        spans = [f"{epoch * self.period + 1}_{(epoch + 1) * self.period}" for epoch in SHOWN]
+        columns = ["policy", "regret", "regret_se"]
+        columns += [f"{what}_{span}" for span in spans for what in ("regret", "se")] + ["steps_per_second"]
+        rows: list[tuple[str | float, ...]] = []
+        for label in self.ranked():
+            pairs = [self.result.between(label), *(self.epoch(label, epoch) for epoch in SHOWN)]
+            rows.append((label, *(x for pair in pairs for x in pair), round(self.result.speed(label))))
+            if self._printed(label):
+                printed = [PRINTED.get((label, epoch), ("", "")) for epoch in SHOWN]
+                rows.append((f"{label}, in the paper", "", "", *(x for pair in printed for x in pair), ""))
+        return Table(columns, rows, [None] * len(columns))
+
+    def span(self, epoch: int) -> str:
+        """An epoch in words."""
+        start, end = epoch * self.period, min((epoch + 1) * self.period, self.result.horizon)
+        words = f"{short(start)}–{short(end)}" if start else f"1–{short(end)}"
+        return words + (", perturbed" if epoch % 2 else "")
+
+    def ranked(self) -> list[str]:
+        """Policies from best to worst."""
+
+        def key(label: str) -> float:
+            regret = self.result.regret(label)
+            return math.inf if math.isnan(regret) else regret
+
+        return sorted(self.result.labels, key=key)
+
+    def _printed(self, label: str) -> bool:
+        return self.exact and any(name == label for name, _ in PRINTED)
+
+
+def paper_policies(which: str = "paper", extra: Sequence[Policy | str] = ()) -> list[Policy]:
+    """The policies of figure 1, or all that are worth a line in it, and any others."""
+    check_choice("policies", which, ("paper", "all"))
+    names = [*PAPER, *(OTHERS if which == "all" else ())]
+    chosen = [parse_policy(name) for name in names]
+    return chosen + [parse_policy(p) if isinstance(p, str) else p for p in extra]
+
+
+def paper_environment(queries: Queries, horizon: int = HORIZON) -> Abrupt:
+    """Section 5: ten epochs, of 10,000 steps where the horizon is the paper's 100,000."""
+    check_integer("horizon", horizon, 100)
+    return Abrupt(queries, k=K, period=math.ceil(horizon / EPOCHS))
+
+
+def reproduce(
+    folder: str | os.PathLike[str],
+    *,
+    queries: str = f"yandex-like:{QUERIES}",
+    policies: str = "paper",
+    policy: Sequence[str] = (),
+    runs: int = RUNS,
+    horizon: int = HORIZON,
+    seed: int = 0,
+    threads: int | None = None,
+    resume: bool = False,
+    progress: bool | None = None,
+) -> Reproduction:
+    """Run what figures 1 and 2 need, and keep the numbers in a folder.
+
+    Parameters
+    ----------
+    queries
+        ``yandex-like:N``, or the path of a JSON file.
+    policies, policy
+        ``"paper"``: those of figure 1; ``"all"``: more baselines and references; and any others, by their specs.
+    horizon
+        Steps of a run, always in ten epochs.
+    resume
+        Go on with what the folder holds.
+    """
+    chosen = paper_policies(policies, policy)
+    environment = paper_environment(parse_queries(queries, seed), horizon)
+    path = Path(folder)
+    how: dict[str, Any] = {"threads": threads, "resume": resume, "progress": progress}
+    what: dict[str, Any] = {"horizon": horizon, "runs": runs, "seed": seed}
+    settings = {"queries": queries, "policies": policies, "policy": list(policy), **what}
+    try:
+        result = run_in_folder(chosen, environment, folder=path, settings=settings, **what, **how)
+    except Interrupted as stop:
+        if stop.finished:  # the folder's numbers are others now
+            for name in DRAWN:
+                (path / name).unlink(missing_ok=True)
+        raise
+    extra = None
+    if SINGLE not in result.labels:
+        few = dataclasses.replace(environment, queries=environment.queries.first(min(PANELS, len(environment.queries))))
+        # these repeat it with ``driftrank simulate``
+        source = f"yandex-like:{len(few.queries)}" if queries.startswith("yandex-like:") else queries
+        settings = {"policy": [SINGLE], "env": f"Abrupt:period={few.period}", "queries": source, "k": K, **what}
+        extra = run_in_folder([SINGLE], few, folder=path / SINGLE.lower(), settings=settings, **what, **how)
+    seconds = result.seconds + (extra.seconds if extra else 0.0)
+    return Reproduction(result, single_queries(result, extra), queries, environment.period, seconds)
+
+
+def single_queries(result: Result, extra: Result | None, panels: int = PANELS) -> Result:
+    """The first queries of figure 1's result, less BatchRank, with the policies that were run on these queries only."""
+    queries = result.queries[:panels]
+    kept = [i for i, label in enumerate(result.labels) if label != "BatchRank"]
+    parts = [(result, kept)] + ([(extra, list(range(len(extra.labels))))] if extra else [])
+    return dataclasses.replace(
+        result,
+        labels=[part.labels[i] for part, places in parts for i in places],
+        specs=[part.specs[i] for part, places in parts for i in places],
+        queries=queries,
+        values=np.concatenate([part.values[:, places, : len(queries)] for part, places in parts], axis=1),
+        busy=[part.busy[i] for part, places in parts for i in places],
+        stepped=[part.stepped[i] for part, places in parts for i in places],
+    )
+
+
+def short(step: int) -> str:
+    """10,000 as 10k."""
+    return f"{step // 1000}k" if step >= 1000 and step % 1000 == 0 else f"{step:,}"
+
+
+def _plus_minus(mean: float, error: float, digits: int = 1) -> str:
+    if math.isnan(mean):
+        return "–"
+    return f"{mean:,.{digits}f}" + ("" if math.isnan(error) else f" ± {error:,.{digits}f}")
