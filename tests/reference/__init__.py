@@ -27,4 +27,5 @@ def reference_of(policy):
     """What makes the plain version of a policy: ``(L, K, horizon) -> object``."""
     cls = references()[type(policy).__name__]
     parameters = {f.name: getattr(policy, f.name) for f in dataclasses.fields(policy)}
-    return lambda L, K, horizon=None: cls(L, K, horizon, **parameters)
+    own = parameters.pop("horizon", None)  # what a policy is given itself comes before what it is told
+    return lambda L, K, horizon=None: cls(L, K, own or horizon, **parameters)

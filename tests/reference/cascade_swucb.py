@@ -31,16 +31,15 @@ class CascadeSWUCB(_IndexReference):
         return max(smallest, math.ceil(2 * math.sqrt(n * math.log(n) / self.n_breakpoints)))
 
     def index(self, t, key=None):
-        N, X = np.zeros(self.L), np.zeros(self.L)
-        for items, labels in self.steps:
-            N[items] += 1
-            X[items] += labels
+        pairs = [pair for step in self.steps for pair in step]
+        N = np.bincount([a for a, _ in pairs], minlength=self.L) if pairs else np.zeros(self.L)
+        X = np.bincount([a for a, label in pairs if label], minlength=self.L) if pairs else np.zeros(self.L)
         U = np.full(self.L, np.inf if self.unseen == "inf" else 1.0 + 1.0)
         seen = N > 0
         U[seen] = X[seen] / N[seen] + np.sqrt(self.epsilon * np.log(min(t, self.tau(t))) / N[seen])
         return U
 
     def observe(self, t, items, labels):
-        self.steps = [*self.steps, (items, labels)][-self.tau(t) :]
+        self.steps = [*self.steps, list(zip(items, labels, strict=True))][-self.tau(t) :]
         if self.doubling and self.restart and doubled(t + 1, self.first_horizon) > doubled(t, self.first_horizon):
             self.steps = []
