@@ -9,8 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from driftrank.queries import Queries, load
+
+settings.register_profile("driftrank", deadline=None)  # the first call of a kernel waits for the compiler
+settings.load_profile("driftrank")
 
 YANDEX40 = Path(__file__).parents[2] / "shared" / "data" / "yandex_click_models_40.json"
 

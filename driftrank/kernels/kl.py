@@ -12,7 +12,7 @@ from driftrank.kernels.elementary import exp, log
 def entropy(p):
     """p ln p + (1-p) ln(1-p), with 0 ln 0 = 0: the part of kl(p, q) that does not depend on q."""
     total = 0.0
-    if p > 0.0:
+    if p > 1e-300:  # below, log may be -inf
         total += p * log(p)
     if p < 1.0:
         total += (1.0 - p) * log(1.0 - p)
@@ -38,22 +38,26 @@ def kl_ucb_given(p, d, negative_entropy):
         return p if d <= 0.0 else min(1.0, p + d + np.sqrt(d * (d + 2.0 * p * (1.0 - p))))
     if p >= 1.0 or d == np.inf:
         return 1.0
-    # kl(p, .) is convex: Newton from the right descends to the root. Two upper bounds to start from: Pinsker's, and
-    # the solution of (q-p)^2 = 2 q d, which is the better one for small p.
-    q = min(p + np.sqrt(0.5 * d), p + d + np.sqrt(d * (d + 2.0 * p)))
-    if q > 0.95:
+    # two upper bounds: Pinsker's, and the solution of (q-p)^2 = 2 q d, which is the better one for small p
+    high = min(p + np.sqrt(0.5 * d), p + d + np.sqrt(d * (d + 2.0 * p)))
+    if high > 0.95:
         # steps shrink with 1-q, so that Newton would stop far from the root; near 1 the term -p ln q is next to
         # nothing, and the bound without it next to exact
-        q = min(q, 1.0 - exp((negative_entropy - d) / (1.0 - p)))
-        if q >= 1.0:
+        high = min(high, 1.0 - exp((negative_entropy - d) / (1.0 - p)))
+        if high >= 1.0:
             return 1.0
-    for _ in range(20):
+    # kl(p, .) is convex: Newton ends up right of the root after one step, and then descends to it. Start from the
+    # expansion for small d, which is near; a step of 1e-6 leaves an error of 1e-12.
+    q = min(high, p + np.sqrt(2.0 * d * p * (1.0 - p)) + 0.6666666666666666 * d * (1.0 - 2.0 * p))
+    if not q > p:
+        q = high
+    for _ in range(30):
         excess = negative_entropy - (1.0 - p) * log(1.0 - q) - d
         if p > 0.0:
             excess -= p * log(q)
         step = excess * q * (1.0 - q) / (q - p)
-        q -= step
-        if step < 1e-10:
+        q = min(q - step, high)
+        if abs(step) < 1e-6 * (q - p):
             break
     return q
 

@@ -1,0 +1,210 @@
+"""Fixed keys, so these tests give the same answer every time; a bound of five standard deviations is no gamble."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from driftrank.kernels import rng
+from driftrank.kernels.compile import specialise
+
+KEY = np.uint64(rng.run_key(7, "some query", 3))
+
+
+def keys_below(key, out):
+    """out[i, j] = the j-th key below the i-th key below ``key``."""
+    for i in range(out.shape[0]):
+        above = DERIVE(key, i)  # noqa: F821
+        for j in range(out.shape[1]):
+            out[i, j] = DERIVE(above, j)  # noqa: F821
+
+
+def one_argument(keys, out):
+    for i in range(keys.shape[0]):
+        out[i] = FUNCTION(keys[i])  # noqa: F821
+
+
+def two_arguments(keys, a, out):
+    for i in range(keys.shape[0]):
+        out[i] = FUNCTION(keys[i], a)  # noqa: F821
+
+
+def three_arguments(keys, a, b, out):
+    for i in range(keys.shape[0]):
+        out[i] = FUNCTION(keys[i], a, b)  # noqa: F821
+
+
+TEMPLATES = {0: one_argument, 1: two_arguments, 2: three_arguments}
+
+
+def draws(function, keys, *arguments):
+    out = np.empty(len(keys))
+    specialise(TEMPLATES[len(arguments)], {"FUNCTION": function})(keys, *arguments, out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def tree():
+    """The keys of 20,000 steps, 8 items each."""
+    out = np.empty((20_000, 8), np.uint64)
+    specialise(keys_below, {"DERIVE": rng.derive})(KEY, out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def keys(tree):
+    return tree.ravel()
+
+
+@pytest.fixture(scope="module")
+def uniforms(tree):
+    return draws(rng.uniform, tree.ravel()).reshape(tree.shape)
+
+
+def independent(x, y):
+    """Correlation within five standard errors of 0, and no pattern on a grid of 16 x 16."""
+    x, y = x.ravel(), y.ravel()
+    assert abs(np.corrcoef(x, y)[0, 1]) < 5 / np.sqrt(len(x))
+    counts, _, _ = np.histogram2d(x, y, bins=16, range=[[0, 1], [0, 1]])
+    assert stats.chisquare(counts.ravel()).pvalue > 1e-4
+
+
+def test_uniform_is_uniform(uniforms):
+    assert uniforms.min() >= 0
+    assert uniforms.max() < 1
+    assert stats.kstest(uniforms.ravel(), "uniform").pvalue > 1e-3
+    for item in range(uniforms.shape[1]):
+        assert stats.kstest(uniforms[:, item], "uniform").pvalue > 1e-4
+    counts = np.bincount((uniforms.ravel() * 1024).astype(int), minlength=1024)
+    assert stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_largest_and_smallest_uniform():
+    assert draws(rng.uniform, np.array([0, 2**64 - 1], np.uint64)).tolist() == [0.0, 1 - 2**-53]
+
+
+def test_all_bits_are_fair(tree):
+    bits = (tree.ravel()[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
+    n = len(bits)
+    assert np.abs(bits.mean(axis=0) - 0.5).max() < 5 * 0.5 / np.sqrt(n)
+    # and do not depend on each other
+    correlation = np.corrcoef(bits.astype(float).T) - np.eye(64)
+    assert np.abs(correlation).max() < 5.5 / np.sqrt(n)
+
+
+def test_neighbours_are_independent(uniforms):
+    independent(uniforms[:, :-1], uniforms[:, 1:])  # items
+    independent(uniforms[:-1], uniforms[1:])  # steps
+    independent(uniforms[:-2, :-1], uniforms[2:, 1:])
+    independent(uniforms[:-1, 1:], uniforms[1:, :-1])  # the same sum of step and item
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ((7, "q", 3), (7, "q", 4)),
+        ((7, "q", 3), (8, "q", 3)),
+        ((7, "q", 3), (8, "q", 2)),
+        ((7, "q", 3), (7, "r", 3)),
+    ],
+)
+def test_runs_seeds_and_queries_are_independent(one, other):
+    pair = []
+    for where in (one, other):
+        out = np.empty((20_000, 2), np.uint64)
+        specialise(keys_below, {"DERIVE": rng.derive})(np.uint64(rng.run_key(*where)), out)
+        pair.append(draws(rng.uniform, out.ravel()))
+    independent(*pair)
+    assert not np.isin(pair[0], pair[1]).any()
+
+
+def test_purposes_are_independent():
+    run = rng.run_key(0, "", 0)
+    out = np.empty((20_000, 4), np.uint64)
+    specialise(keys_below, {"DERIVE": rng.derive})(np.uint64(run), out)
+    assert [rng.policy_key(run, t) for t in (1, 2)] == [int(out[t, rng.POLICY]) for t in (1, 2)]
+    assert rng.world_key(run) == int(out[0, rng.WORLD])
+    users, policy = (draws(rng.uniform, out[1:, purpose].copy()) for purpose in (rng.USERS, rng.POLICY))
+    independent(users, policy)
+
+
+def test_keys_are_distinct(tree):
+    assert len(np.unique(tree)) == tree.size
+
+
+def test_below(keys):
+    for n in (1, 2, 7):
+        drawn = draws(rng.below, keys, n).astype(int)
+        counts = np.bincount(drawn, minlength=n)
+        assert len(counts) == n
+        assert n == 1 or stats.chisquare(counts).pvalue > 1e-4
+    assert draws(rng.below, np.array([2**64 - 1], np.uint64), 3) == 2  # never n itself
+
+
+def test_quantile_of_the_normal_distribution():
+    tail = 10.0 ** -np.linspace(0.4, 16.2, 300)
+    u = np.concatenate([tail, np.linspace(0.01, 0.99, 500), 1 - tail[tail > 1e-15], [0.075, 0.925]])
+    z = draws(rng._normal_from, u)
+    assert np.abs(z - special.ndtri(u)).max() < 1e-9
+
+
+def test_normal(keys):
+    z = draws(rng.normal, keys)
+    assert stats.kstest(z, "norm").pvalue > 1e-3
+    assert abs(z.mean()) < 5 / np.sqrt(len(z))
+    assert abs(z.var() - 1) < 5 * np.sqrt(2 / len(z))
+    assert np.isfinite(draws(rng.normal, np.array([0, 2**64 - 1], np.uint64))).all()
+
+
+@pytest.mark.parametrize("shape", [0.05, 0.5, 0.999, 1.0, 1.5, 7.0, 300.0, 1e4, 1e8])
+def test_gamma(keys, shape):
+    x = draws(rng.gamma, keys, shape)
+    assert (x >= 0).all()
+    assert stats.kstest(x, stats.gamma(shape).cdf).pvalue > 1e-3
+    assert abs(x.mean() - shape) < 5 * np.sqrt(shape / len(x))
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [(1.0, 1.0), (0.5, 0.5), (0.1, 3.0), (2.0, 1.0), (3.5, 200.0), (1e4, 2e4), (1.0, 1e6)]
+)
+def test_beta(keys, a, b):
+    x = draws(rng.beta, keys, a, b)
+    assert (x >= 0).all()
+    assert (x <= 1).all()
+    assert stats.kstest(x, stats.beta(a, b).cdf).pvalue > 1e-3
+
+
+def test_beta_of_shapes_too_small_for_numbers(keys):
+    x = draws(rng.beta, keys, 0.001, 0.002)  # nearly a coin with probability 1/3
+    assert not np.isnan(x).any()
+    assert abs(x.mean() - 1 / 3) < 5 * np.sqrt(2 / 9 / len(x))
+    assert ((x < 1e-6) | (x > 1 - 1e-6)).mean() > 0.9
+
+
+def test_beta_of_neighbouring_items_is_independent(tree):
+    x = stats.beta(3, 5).cdf(draws(rng.beta, tree.ravel(), 3.0, 5.0)).reshape(tree.shape)
+    independent(x[:, :-1], x[:, 1:])
+    independent(x[:-1], x[1:])
+
+
+def test_values_that_must_not_change():
+    """To the last bit: a saved learner goes on as it would have, and published results can be repeated."""
+    assert rng.key_of("some query") == 10656700981871710306
+    assert rng.run_key(0, "", 0) == 8367969571470473568
+    assert rng.run_key(7, "some query", 3) == 16262785172658724839
+    assert rng.policy_key(123, 45) == 10967883970839711954
+    assert rng.world_key(123) == 9378882713119295057
+    some = np.array([1, 2**63, int(KEY)], np.uint64)
+    assert draws(rng.uniform, some).tolist() == [0.0, 0.5, 0.8816073507430818]
+    assert draws(rng.normal, some).tolist() == [-8.209536151587532, 2.7829164256186955e-16, 1.1830601782240375]
+    assert draws(rng.gamma, some, 0.5).tolist() == [0.15521080540197352, 0.014082092057349518, 0.0005278008229969763]
+    assert draws(rng.gamma, some, 7.5).tolist() == [7.62484572351734, 5.728609462964882, 6.651453414505532]
+    assert draws(rng.beta, some, 2.0, 3.0).tolist() == [0.31771007694151066, 0.2667285631800039, 0.40813566781609545]
+
+
+def test_seeds_and_runs_that_are_none():
+    for seed, run, message in [(-1, 0, "seed=-1"), (0, -1, "run=-1"), (2**64, 0, "seed="), (0.5, 0, "seed=0.5")]:
+        with pytest.raises(ValueError, match=message):
+            rng.run_key(seed, "", run)
+    assert rng.run_key(2**64 - 1, "", 0) != rng.run_key(0, "", 0)
