@@ -174,20 +174,22 @@ def reproduce(
     how: dict[str, Any] = {"threads": threads, "resume": resume, "progress": progress}
     what: dict[str, Any] = {"horizon": horizon, "runs": runs, "seed": seed}
     settings = {"queries": queries, "policies": policies, "policy": list(policy), **what}
+    extra = None
     try:
         result = run_in_folder(chosen, environment, folder=path, settings=settings, **what, **how)
+        if SINGLE not in result.labels:
+            few = dataclasses.replace(
+                environment, queries=environment.queries.first(min(PANELS, len(environment.queries)))
+            )
+            # these repeat it with ``driftrank simulate``
+            source = f"yandex-like:{len(few.queries)}" if queries.startswith("yandex-like:") else queries
+            settings = {"policy": [SINGLE], "env": f"Abrupt:period={few.period}", "queries": source, "k": K, **what}
+            extra = run_in_folder([SINGLE], few, folder=path / SINGLE.lower(), settings=settings, **what, **how)
     except Interrupted as stop:
-        if stop.finished:  # the folder's numbers are others now
+        if stop.finished or stop.folder != path:  # the numbers in the folder are others than those that were drawn
             for name in DRAWN:
                 (path / name).unlink(missing_ok=True)
         raise
-    extra = None
-    if SINGLE not in result.labels:
-        few = dataclasses.replace(environment, queries=environment.queries.first(min(PANELS, len(environment.queries))))
-        # these repeat it with ``driftrank simulate``
-        source = f"yandex-like:{len(few.queries)}" if queries.startswith("yandex-like:") else queries
-        settings = {"policy": [SINGLE], "env": f"Abrupt:period={few.period}", "queries": source, "k": K, **what}
-        extra = run_in_folder([SINGLE], few, folder=path / SINGLE.lower(), settings=settings, **what, **how)
     seconds = result.seconds + (extra.seconds if extra else 0.0)
     return Reproduction(result, single_queries(result, extra), queries, environment.period, seconds)
 

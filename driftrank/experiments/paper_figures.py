@@ -31,7 +31,9 @@ def figure1(result: Result) -> Figure:
     order = sorted(range(len(labels)), key=lambda i: -_last(result, labels[i]))
     ax.legend([handles[i] for i in order], [labels[i] for i in order], frameon=False, loc="upper left")
     runs = "one run" if result.runs == 1 else f"{result.runs} runs each"
-    ax.set_title(f"n-step regret, {_counted(len(result.queries))}, {runs}; bands: ± one standard error", fontsize=10, loc="left")
+    ax.set_title(
+        f"n-step regret, {_counted(len(result.queries))}, {runs}; bands: ± one standard error", fontsize=10, loc="left"
+    )
     return figure
 
 
@@ -53,7 +55,14 @@ def figure2(result: Result) -> Figure:
     figure.supxlabel("step", fontsize=9)
     figure.supylabel("regret", fontsize=9)
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 6 if columns > 3 else 2), frameon=False, fontsize=9)
+    figure.legend(
+        handles,
+        labels,
+        loc="outside upper center",
+        ncols=min(len(labels), 8 if columns > 3 else 2),
+        frameon=False,
+        fontsize=9,
+    )
     return figure
 
 

@@ -108,14 +108,18 @@ def outcome(x: Reproduction) -> list[str]:
         sw, d = OWN
         more, error = x.lead(sw, d)
         verdict = "as in the paper" if more > 2 * error else "not clearly so here" if more > 0 else "not so here"
-        said.append(f"CascadeSWUCB below CascadeDUCB: {verdict}; CascadeDUCB loses {_pm(more, error)} more ({100 * more / r.regret(sw):+.0f}%).")
+        said.append(
+            f"CascadeSWUCB below CascadeDUCB: {verdict}; CascadeDUCB loses {_pm(more, error)} more ({100 * more / r.regret(sw):+.0f}%)."
+        )
         rivals = [name for name in PAPER if name in r.labels and name not in OWN]
         best = min(rivals, key=r.regret, default=None)
         if best is not None:
             ahead = [name for name in OWN if r.regret(name) < r.regret(best)]
             verdict = "as in the paper" if len(ahead) == 2 else f"only {ahead[0]}" if ahead else "neither is"
             more, error = x.lead(d, best)
-            said.append(f"Both below every baseline of the paper: {verdict}; the best of these, {best}, loses {_pm(more, error)} more than CascadeDUCB.")
+            said.append(
+                f"Both below every baseline of the paper: {verdict}; the best of these, {best}, loses {_pm(more, error)} more than CascadeDUCB."
+            )
     if KLUCB in r.labels:
         for epoch in (0, 8):
             mean, error = x.epoch(KLUCB, epoch)
@@ -144,11 +148,15 @@ def losses(x: Reproduction) -> list[str]:
             least, best = min((x.epoch(name, epoch)[0], name) for name in rivals)
             if least < mine:
                 worse.append(f"{x.span(epoch)}: {mine:,.0f} ({best} {least:,.0f})")
-        said.append(f"{own} has more regret than some baseline in {len(worse)} of {EPOCHS} epochs{': ' * bool(worse)}{'; '.join(worse)}.")
+        said.append(
+            f"{own} has more regret than some baseline in {len(worse)} of {EPOCHS} epochs{': ' * bool(worse)}{'; '.join(worse)}."
+        )
     for own in (name for name in OWN if name in r.labels):
         lost = {name: int((x.totals(name) < x.totals(own)).sum()) for name in rivals}
         some = ", ".join(f"{name} on {n}" for name, n in sorted(lost.items(), key=lambda item: -item[1]) if n)
-        said.append(f"Over the whole run, of {len(r.queries)} queries {own} is beaten {f'by {some}' if some else 'on none'}.")
+        said.append(
+            f"Over the whole run, of {len(r.queries)} queries {own} is beaten {f'by {some}' if some else 'on none'}."
+        )
     said.append(
         "Forgetting has a price wherever nothing changes: an item that is always shown keeps a confidence interval that never closes, "
         "so that items of nearly equal attraction are never told apart. Before the first breakpoint that price buys nothing."
@@ -168,7 +176,9 @@ def differences(x: Reproduction) -> list[str]:
         first = f"The queries are those of {x.source}, which need not be the paper’s: its selection is not published."
     said = [first]
     if not x.exact:
-        said.append(f"The horizon is {x.result.horizon:,} steps instead of 100,000, in epochs of {x.period:,} instead of 10,000.")
+        said.append(
+            f"The horizon is {x.result.horizon:,} steps instead of 100,000, in epochs of {x.period:,} instead of 10,000."
+        )
     if x.result.runs != 10 or len(x.result.queries) != 100:
         said.append(f"{len(x.result.queries)} queries and {x.result.runs} run(s) each, instead of 100 and 10.")
     said += [
@@ -194,7 +204,10 @@ def settings(x: Reproduction) -> list[tuple[str, str]]:
         ("Seed", str(r.seed)),
         ("Duration", f"{_duration(x.seconds)}, compilation included"),
         ("Date", datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")),
-        ("Machine", f"{_processor()}, {r.cores} core{'s' * (r.cores > 1)} used, {platform.system()} {platform.machine()}"),
+        (
+            "Machine",
+            f"{_processor()}, {r.cores} core{'s' * (r.cores > 1)} used, {platform.system()} {platform.machine()}",
+        ),
         ("Versions", ", ".join(f"{name} {number}" for name, number in versions())),
     ]
 
@@ -222,7 +235,9 @@ def _later(x: Reproduction, policy: str) -> float:
 def _figure(path: Path, caption: str, wide: bool = False) -> str:
     data = base64.b64encode(path.read_bytes()).decode()
     image = f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(caption)}">'
-    return f"<figure><div class='paper{' wide' * wide}'>{image}</div><figcaption>{escape(caption)}</figcaption></figure>"
+    return (
+        f"<figure><div class='paper{' wide' * wide}'>{image}</div><figcaption>{escape(caption)}</figcaption></figure>"
+    )
 
 
 def _list(items: Iterable[str]) -> str:
@@ -270,13 +285,14 @@ h2 { font-size: 1.15rem; margin: 2.2rem 0 .5rem; }
 .note, figcaption { font-size: .88rem; }
 figure { margin: 1.2rem 0; }
 .paper { background: #fff; border: 1px solid var(--line); border-radius: 6px; padding: .5rem; }
-.wide { overflow-x: auto; }
-.paper img { display: block; width: 100%; height: auto; }
+.wide, .paper { overflow-x: auto; }
+.paper img { display: block; width: 100%; height: auto; min-width: 32rem; }
 .paper.wide img { min-width: 52rem; }
 figcaption { margin-top: .4rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .92rem; }
-th, td { padding: .35rem .7rem; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap; }
-th { font-weight: 600; border-bottom-width: 2px; }
+th, td { padding: .35rem .5rem; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap; }
+th { font-weight: 600; border-bottom-width: 2px; white-space: normal; vertical-align: bottom; }
+tr :first-child { padding-left: 0; }
 .number { text-align: right; }
 li { margin: .3rem 0; }
 ul { padding-left: 1.2rem; }
