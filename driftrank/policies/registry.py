@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from driftrank.policies.base import IndexPolicy, Policy
+from driftrank.policies.ranked import RankedBandits
 from driftrank.reflection import Registry
 
-registry: Registry[Policy] = Registry("policy", Policy, "driftrank.policies", abstract=(IndexPolicy,))
+registry: Registry[Policy] = Registry("policy", Policy, "driftrank.policies", abstract=(IndexPolicy, RankedBandits))
 
 
 def policies() -> dict[str, type[Policy]]:

@@ -1,0 +1,99 @@
+"""Ranked bandits: one bandit for every position."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from driftrank.kernels import kernel
+from driftrank.kernels.rng import derive
+from driftrank.policies.base import Policy
+
+
+@kernel
+def _no_level(p, s, e):
+    return 0.0
+
+
+class RankedBandits(Policy):
+    r"""K bandits with L arms each, one for every position (Radlinski, Kleinberg and Joachims, 2008).
+
+    The bandit of position i proposes :math:`b_i`. If that item stands higher up already, one drawn uniformly from those not shown yet takes the place. The
+    reward of bandit i is 1 if its own proposal was shown and clicked, else 0, and it learns this of :math:`b_i` at every step, also below the click.
+
+    A subclass plugs in the bandit with three kernels, in which ``i`` is a position, counted from 0:
+
+    * ``level(p, s, e)``: computed once a step and handed to ``propose`` as ``q``;
+    * ``propose(p, s, e, c, i, key, q)``: the proposed slot, one of the candidates, and the probability with which it is proposed; ``key`` is its randomness;
+    * ``learn(p, s, e, i, b, reward, probability)``: proposal ``b`` earned ``reward``; the probability is -1 where it is not known any more.
+    """
+
+    memo: ClassVar[int] = 2  # the proposal and its probability
+
+    level: ClassVar[Any] = staticmethod(_no_level)
+    propose: ClassVar[Any]
+    learn: ClassVar[Any]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if hasattr(cls, "propose") and hasattr(cls, "learn"):
+            cls.rank = staticmethod(_rank_by(cls.level, cls.propose))
+            cls.update = staticmethod(_update_by(cls.learn))
+
+
+def _rank_by(level: Any, propose: Any) -> Any:
+    @kernel
+    def rank(p, s, e, c, r):  # type: ignore[no-untyped-def]
+        q = level(p, s, e)
+        for i in range(r.items.shape[0]):
+            b, probability = propose(p, s, e, c, i, derive(e.key, 2 * i), q)
+            r.memo[2 * i] = b
+            r.memo[2 * i + 1] = probability
+            r.score[i] = probability
+            r.items[i] = b
+            if _stands_above(r, i, b):
+                r.items[i] = _replacement(c, r, i, derive(e.key, 2 * i + 1))
+
+    return rank
+
+
+def _update_by(learn: Any) -> Any:
+    @kernel
+    def update(p, s, e, r, clicks, observed):  # type: ignore[no-untyped-def]
+        for i in range(r.items.shape[0]):
+            shown = np.int64(r.items[i])
+            b = np.int64(r.memo[2 * i])
+            probability = r.memo[2 * i + 1]
+            if b < 0:  # lost: the best guess is that it was shown
+                b = shown
+                probability = -1.0
+            learn(p, s, e, i, b, 1.0 if clicks[i] and b == shown else 0.0, probability)
+
+    return update
+
+
+@kernel
+def _stands_above(r, i, a):
+    for j in range(i):
+        if r.items[j] == a:
+            return True
+    return False
+
+
+@kernel
+def _replacement(c, r, i, key):
+    """A candidate drawn uniformly from those not among the first ``i`` of the list."""
+    chosen = c.items[0]
+    least = np.uint64(0)
+    found = False
+    for j in range(c.items.shape[0]):
+        a = c.items[j]
+        if _stands_above(r, i, a):
+            continue
+        u = derive(key, c.token[a])
+        if not found or u < least:
+            found = True
+            least = u
+            chosen = a
+    return chosen
