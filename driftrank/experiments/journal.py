@@ -1,8 +1,9 @@
 """What a simulation has finished, kept on disk while it runs.
 
 Runs are independent of each other and of how they are shared out, so a simulation that was stopped goes on with the
-runs that are missing, and ends with the same numbers. Finished runs lie in ``parts/*.parquet``, later in ``results.parquet``; both
-say in their metadata what they are part of, so that nothing of another simulation is ever taken for ours.
+runs that are missing, and ends with the same numbers. Finished runs lie in ``parts/*.parquet``, later in
+``results.parquet``; both say in their metadata what they are part of, so that nothing of another simulation is ever
+taken for ours.
 """
 
 from __future__ import annotations

@@ -50,18 +50,18 @@ def run_in_folder(
     resume: bool = False,
     progress: bool | None = None,
 ) -> Result:
-    """Simulate, and keep in ``folder`` the settings (``run.toml``), the numbers (``results.parquet``) and ``summary.json``.
+    """Simulate; ``folder`` gets the settings (``run.toml``), the numbers (``results.parquet``) and ``summary.json``.
 
     Parameters
     ----------
     settings
         What describes the simulation, for ``run.toml``: text, numbers and lists of them.
     resume
-        Go on with the simulation in the folder, if there is one: it must have the same settings (but may have fewer runs). The
-        numbers are those of a simulation that was never stopped.
+        Go on with the simulation in the folder, if there is one: it must have the same settings (but may have fewer
+        runs). The numbers are those of a simulation that was never stopped.
 
-    On Ctrl-C (``KeyboardInterrupt``) what is finished is saved, and :class:`Interrupted` raised. Other arguments are those of
-    :func:`~driftrank.experiments.simulate`.
+    On Ctrl-C (``KeyboardInterrupt``) what is finished is saved, and :class:`Interrupted` raised. Other arguments are
+    those of :func:`~driftrank.experiments.simulate`.
     """
     chosen = [policies] if isinstance(policies, (Policy, str)) else list(policies)
     _, result = prepare(chosen, environment, horizon, runs, seed, device, checkpoints)
@@ -84,6 +84,7 @@ def run_in_folder(
     written_text(toml, text)
     result.cores = threads or cores()
     begin, earlier = time.perf_counter(), result.seconds
+    kept, wanted = len(finished), len(result.labels) * len(result.queries) * runs
 
     def on_unit(label: str, unit: Unit, measures: Any, seconds: float) -> None:
         nonlocal kept
@@ -91,7 +92,6 @@ def run_in_folder(
         journal.add(label, unit.query, unit.runs, measures, seconds)
         kept += len(unit.runs)
 
-    kept, wanted = len(finished), len(result.labels) * len(result.queries) * runs
     try:
         simulate(
             chosen, environment, horizon=horizon, runs=runs, seed=seed, device=device, threads=threads,

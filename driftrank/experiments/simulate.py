@@ -90,7 +90,7 @@ def prepare(
     device: str,
     checkpoints: int | Sequence[int],
 ) -> tuple[Task, Result]:
-    """What is to be run, and the result that has no runs yet. Everything that can be wrong is found here, before anything runs."""
+    """What is to be run, and the result without its runs. What can be wrong is found here, before anything runs."""
     check_choice("device", device, DEVICES)
     check_integer("horizon", horizon, 1)
     check_integer("runs", runs, 1)
