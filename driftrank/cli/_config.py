@@ -10,7 +10,7 @@ from driftrank.validation import check_known
 
 
 def merged(config: Path | None, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Every setting in ``defaults``; an option that is None or empty was not given. A default of None means an integer."""
+    """Every setting in ``defaults``. An option that is None or empty was not given; None as default is an integer."""
     settings = dict(defaults)
     if config is not None:
         from driftrank.experiments.run import ORIGIN

@@ -70,9 +70,9 @@ def bounds(
 ) -> None:
     """The bounds of theorems 1, 2 and 3 next to the regret that is measured, and figure 3: how regret grows.
 
-    The policies run with the discount and the window that the theorems recommend. Epochs are a tenth of the horizon (Abrupt) or
-    a third of it (LowerBound, theorem 3's instance) unless a period is given. For figure 3 the period grows with the horizon, so that the
-    number of breakpoints stays the same, as the theorems have it.
+    The policies run with the discount and the window that the theorems recommend. Epochs are a tenth of the horizon
+    (Abrupt) or a third of it (LowerBound, theorem 3's instance) unless a period is given. For figure 3 the period grows
+    with the horizon, so that the number of breakpoints stays the same, as the theorems have it.
 
     \b
     driftrank bounds
@@ -122,8 +122,8 @@ def bounds(
         return
     if any(policy["vacuous"] for each in told for policy in each["policies"].values()):
         typer.echo(
-            "A bound above n is vacuous: no policy can lose more than 1 a step. The theorems say how regret grows, not how large it is.\n"
-            "Regret grows faster than they say until the confidence intervals are narrower than the gaps."
+            "A bound above n is vacuous: no policy can lose more than 1 a step. The theorems say how regret grows,\n"
+            "not how large it is; and it grows faster than they say until confidence intervals are narrower than the gaps."
         )
     if figures:
         typer.echo(f"Figure 3: {', '.join(figures)}")

@@ -56,8 +56,9 @@ def reproduce(
     """Reproduce the paper's experiments: figures 1 and 2, a table, and a report.
 
     100 queries with 10 runs of 100,000 steps each, for every policy of section 5; and BubbleRank on 20 queries, for the
-    figure of the appendix. The folder gets report.html (everything on one page), figure1 and figure2 (PNG and SVG), table.csv,
-    results.parquet, summary.json and run.toml, which repeats it. Ctrl-C keeps what is finished; --resume goes on.
+    figure of the appendix. The folder gets report.html (everything on one page), figure1 and figure2 (PNG and SVG),
+    table.csv, results.parquet, summary.json and run.toml, which repeats it. Ctrl-C keeps what is finished;
+    --resume goes on.
 
     \b
     driftrank reproduce

@@ -1,9 +1,9 @@
 """Figure 3: how regret grows with the horizon.
 
 The theorems promise regret of the order of sqrt(n) ln n (CascadeDUCB), sqrt(n ln n) (CascadeSWUCB) and at least sqrt(n)
-(any policy) when the horizon n grows while the number of breakpoints stays the same. So every horizon has runs of its own, with
-the parameters recommended for it, in an environment whose period grows with it. (Along one long run with a fixed period the
-number of breakpoints would grow too, and regret with it, linearly.)
+(any policy) when the horizon n grows while the number of breakpoints stays the same. So every horizon has runs of its
+own, with the parameters recommended for it, in an environment whose period grows with it. (Along one long run with a
+fixed period the number of breakpoints would grow too, and regret with it, linearly.)
 """
 
 from __future__ import annotations
@@ -147,11 +147,11 @@ def _scaled(environment: Environment, factor: float) -> Environment:
 def _panel(ax: Axes, growth: Growth) -> None:
     n = growth.horizons.astype(float)
     dashes = ((1, 1.5), (4, 2), (6, 2, 1, 2))
-    handles = []
+    handles: list[Any] = []
     for i, (policy, style) in enumerate(styles(growth.labels).items()):
         mean, error = growth.mean[i], np.nan_to_num(growth.error[i])
         label = rf"{policy}: $n^{{{growth.slope(policy):.2f}}}$"
-        bars = {"marker": "o", "markersize": 4, "linewidth": 1.6, "capsize": 2}
+        bars: dict[str, Any] = {"marker": "o", "markersize": 4, "linewidth": 1.6, "capsize": 2}
         handles.insert(i, ax.errorbar(n, mean, yerr=error, label=label, **bars, **style))
         for (f, name), dash in zip(ORDERS.values(), dashes, strict=True):
             line = f(n) * mean[-1] / f(n[-1])

@@ -1,7 +1,8 @@
 """The paper's experiment: section 5, and the single queries of its appendix.
 
-Queries of 10 items, 3 positions, 10 epochs of 10,000 steps: in every second epoch three items outside the top 3 are drawn and
-become very attractive (:class:`~driftrank.environments.Abrupt`). The paper's text fixes that the first epoch is a default one.
+Queries of 10 items, 3 positions, 10 epochs of 10,000 steps: in every second epoch three items outside the top 3 are
+drawn and become very attractive (:class:`~driftrank.environments.Abrupt`). That the first epoch is a default one
+follows from the numbers in the paper's text.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ class Reproduction:
     def span(self, epoch: int) -> str:
         """An epoch in words."""
         start, end = epoch * self.period, min((epoch + 1) * self.period, self.result.horizon)
-        words = f"{short(start)}–{short(end)}" if start else f"1–{short(end)}"
+        words = f"{short(start)}-{short(end)}" if start else f"1-{short(end)}"
         return words + (", perturbed" if epoch % 2 else "")
 
     def ranked(self) -> list[str]:
@@ -217,5 +218,5 @@ def short(step: int) -> str:
 
 def _plus_minus(mean: float, error: float, digits: int = 1) -> str:
     if math.isnan(mean):
-        return "–"
+        return "-"
     return f"{mean:,.{digits}f}" + ("" if math.isnan(error) else f" ± {error:,.{digits}f}")
