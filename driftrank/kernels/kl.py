@@ -47,7 +47,7 @@ def kl_ucb_given(p, d, negative_entropy):
         if high >= 1.0:
             return 1.0
     # kl(p, .) is convex: Newton ends up right of the root after one step, and then descends to it. Start from the
-    # expansion for small d, which is near; a step of 1e-6 leaves an error of 1e-12.
+    # expansion for small d, which is near; a step of 1e-6 of the way to p, and to 1, leaves an error of 1e-12 of d.
     q = min(high, p + np.sqrt(2.0 * d * p * (1.0 - p)) + 0.6666666666666666 * d * (1.0 - 2.0 * p))
     if not q > p:
         q = high
@@ -57,7 +57,7 @@ def kl_ucb_given(p, d, negative_entropy):
             excess -= p * log(q)
         step = excess * q * (1.0 - q) / (q - p)
         q = min(q - step, high)
-        if abs(step) < 1e-6 * (q - p):
+        if abs(step) < 1e-6 * min(q - p, 1.0 - q):
             break
     return q
 

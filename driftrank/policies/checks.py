@@ -290,8 +290,8 @@ def check_item_that_returns_is_new(policy: Policy) -> None:
         learner = _start(policy)
         for _ in range(40):
             learner.update(["ant", "bee"], [int(clicked), 0])
-        learner.remove_items(["ant", "bee"])
-        learner.add_items(["ant", "yak"])
+        learner.remove_items(["ant"])
+        learner.add_items(["ant", "yak"])  # the one where it was before, the other where nothing was
         scores = learner.scores()
         back, new = scores["ant"], scores["yak"]
         _require(back == new, f"after coming back an item scores {back:g}, a new one {new:g}")

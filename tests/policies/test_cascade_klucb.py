@@ -104,3 +104,17 @@ def test_items_clicked_always_or_never_have_finite_bounds():
     assert learner.scores()["a"] == 1.0
     n, f = 200, level(201, 3)
     assert learner.scores()["b"] == pytest.approx(1 - np.exp(-f / n), abs=1e-9)
+
+
+@pytest.mark.parametrize("others", [3, 14, 100, 1000])
+def test_pruning_keeps_ties(others):
+    """Two items with the same past come first equally often; near 1 an inexact bound would prune the second."""
+    learner = CascadeKLUCB().start(["a", "b", "c"], 1)
+    for item, clicks in (("a", "01"), ("b", "10"), ("c", "10" * others)):
+        for clicked in clicks:
+            learner.update([item], [int(clicked)])
+    first = [learner.rank(["a", "b"], k=1, key=key)[0] for key in range(100)]
+    assert 25 < first.count("a") < 75
+    first = [learner.rank(key=key)[0] for key in range(100)]
+    assert 25 < first.count("a") < 75
+    assert "c" not in first
