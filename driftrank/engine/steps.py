@@ -13,22 +13,24 @@ from driftrank.kernels.structures import Candidates, Event, Ranking
 
 
 def simulate(
-    fresh_floats, fresh_ints, floats, ints, o, row, memo_size, origins, keys, model, count, starts, alphas, optimal, fixed, first, last, checkpoints, totals, out
+    fresh_floats, fresh_ints, floats, ints, o, row, slots, token, items, score, memo, clicks, origins, keys, model,
+    count, starts, alphas, optimal, fixed, first, last, checkpoints, mark_first, totals, out,
 ):  # fmt: skip
     """Take every run from step ``first`` to ``last``.
 
-    ``fresh_*`` is a state before its first step; ``origins`` the step before each run's (last) start. ``totals`` holds, per run, the regret, the expected reward and the clicks so far; ``out`` gets them at every checkpoint.
+    ``fresh_*`` is a state before its first step; ``items``, ``score``, ``memo`` and ``clicks`` are room for one list; ``origins`` holds the
+    step before each run's (last) start. ``totals`` holds, per run, the regret, the expected reward and the clicks so far; ``out`` gets
+    them at every checkpoint, the next of which is number ``mark_first``.
     """
     p = PARAMETERS(row)
-    c = Candidates(np.arange(p.L).astype(np.uint32), np.arange(p.L))
-    r = Ranking(np.empty(p.K, np.uint32), np.empty(p.K), np.empty(memo_size))
-    clicks = np.empty(p.K, np.int8)
+    c = Candidates(slots, token)
+    r = Ranking(items, score, memo)
     for run in range(keys.shape[0]):
         s = STATE(floats[run], ints[run], o)
         regret = totals[run, 0]
         reward = totals[run, 1]
         clicked = totals[run, 2]
-        mark = np.searchsorted(checkpoints, first)
+        mark = mark_first
         for n in range(count[run]):
             alpha = alphas[run, n]
             best = optimal[run, n]
@@ -36,8 +38,10 @@ def simulate(
             end = min(last, starts[run, n + 1] - 1) if n + 1 < count[run] else last
             if starts[run, n] == begin:
                 if begin == 1 or RESTARTS:
-                    floats[run] = fresh_floats
-                    ints[run] = fresh_ints
+                    for i in range(fresh_floats.shape[0]):
+                        floats[run, i] = fresh_floats[i]
+                    for i in range(fresh_ints.shape[0]):
+                        ints[run, i] = fresh_ints[i]
                     origins[run] = begin - 1
                     INIT(p, s, Event(1, 1.0, derive(derive(keys[run], begin), POLICY)), c)
                 e = Event(begin - origins[run], np.float64(begin - origins[run]), derive(derive(keys[run], begin), POLICY))

@@ -83,6 +83,10 @@ class Simulator:
         fresh = program.layout.empty()
         floats, ints = (np.empty((n, len(row)), row.dtype) for row in fresh)
         origins = np.zeros(n, np.int64)
+        room = (
+            np.arange(L, dtype=np.uint32), np.arange(L), np.zeros(K, np.uint32), np.zeros(K),
+            np.zeros(K * self.policy.memo), np.zeros(K, np.int8),
+        )  # fmt: skip
         keys = np.array([run_key(task.seed, unit.query, run) for run in unit.runs], np.uint64)
         chunk = task.environment.program.chunk(unit.query, keys)
         fixed = np.zeros((n, K), np.int32)
@@ -98,8 +102,9 @@ class Simulator:
         while first <= task.horizon:
             last = chunk.advance(first, min(task.horizon, first + stride - 1)) if n else task.horizon
             self.kernel(
-                *fresh, floats, ints, program.layout.offsets, program.row, self.policy.memo * K, origins, keys,
-                chunk.world.model, chunk.count, chunk.starts, chunk.alphas, chunk.optimal, fixed, first, last, checkpoints, totals, out,
+                *fresh, floats, ints, program.layout.offsets, program.row, *room, origins, keys, chunk.world.model,
+                chunk.count, chunk.starts, chunk.alphas, chunk.optimal, fixed, first, last,
+                checkpoints, int(np.searchsorted(checkpoints, first)), totals, out,
             )  # fmt: skip
             if not tick((last - first + 1) * n):
                 return None

@@ -83,9 +83,9 @@ def normal(key):
 
 
 @kernel
-def _log_boost(key, shape):
+def _log_boost(key, stream, shape):
     """ln U^(1/shape): Gamma(shape) = U^(1/shape) Gamma(shape + 1)."""
-    return log(uniform(derive(key, _LAST)) + 1e-300) / shape
+    return log(uniform(derive(key, _LAST - np.uint64(stream))) + 1e-300) / shape
 
 
 @kernel
@@ -93,7 +93,7 @@ def _gamma_stream(key, stream, shape):
     """A Gamma(shape, 1) number from one of two independent streams of a key."""
     boost = 1.0
     if shape < 1.0:
-        boost = exp(log(uniform(derive(key, -2 - stream)) + 1e-300) / shape)
+        boost = exp(_log_boost(key, stream, shape))
         shape += 1.0
     d = shape - 1.0 / 3.0
     c = 1.0 / np.sqrt(9.0 * d)
@@ -124,7 +124,11 @@ def gamma(key, shape):
 def beta(key, a, b):
     """A Beta(a, b) number."""
     x = _gamma_stream(key, 0, a)
-    return x / (x + _gamma_stream(key, 1, b))
+    total = x + _gamma_stream(key, 1, b)
+    if total > 0.0:
+        return x / total
+    # both are too small for a number: with shapes like that the result is next to 0 or 1
+    return 1.0 if _log_boost(key, 0, a) > _log_boost(key, 1, b) else 0.0
 
 
 def _branch(key: int, *path: int) -> int:
@@ -145,6 +149,11 @@ def run_key(seed: int, query: str, run: int) -> int:
 def policy_key(run: int, t: int) -> int:
     """The key of a policy's randomness at step t of a run."""
     return _branch(run, t, POLICY)
+
+
+def users_key(run: int, t: int) -> int:
+    """The key of the users' randomness at step t of a run."""
+    return _branch(run, t, USERS)
 
 
 def world_key(run: int) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from driftrank.kernels.compile import kernel
 from driftrank.kernels.rng import derive
 
@@ -13,11 +11,8 @@ _INDEX = 1
 
 
 @kernel
-def precedes(u, a, v, b, e, c, ties):
-    """Whether item ``a`` with score ``u`` goes before item ``b`` with score ``v``: a strict order, so that the result
-    does not depend on the order of visiting. Random ties cost nothing where there are none."""
-    if u != v:
-        return u > v
+def wins_tie(a, b, e, c, ties):
+    """Whether item ``a`` goes before item ``b`` of the same score."""
     if ties == _INDEX:
         return a < b
     return derive(e.key, c.token[a]) < derive(e.key, c.token[b])
@@ -26,17 +21,25 @@ def precedes(u, a, v, b, e, c, ties):
 @kernel
 def insert(r, first, filled, end, u, a, e, c, ties):
     """Offer item ``a`` with score ``u`` to positions ``first .. end-1`` of the list ``r``, of which those before
-    ``filled`` are taken and sorted. Returns the new ``filled``."""
-    i = np.intp(filled)
+    ``filled`` are taken and sorted. Returns the new ``filled``.
+
+    The order (score, then tie) is strict, so the list does not depend on the order of the offers. Random ties cost nothing
+    where there are none.
+    """
+    i = filled
     if filled < end:
         filled += 1
     else:
         i -= 1
-        if not precedes(u, a, r.score[i], r.items[i], e, c, ties):
+        v = r.score[i]
+        if u < v or (u == v and not wins_tie(a, r.items[i], e, c, ties)):
             return filled
-    while i > first and precedes(u, a, r.score[i - 1], r.items[i - 1], e, c, ties):
+    while i > first:
+        v = r.score[i - 1]
+        if u < v or (u == v and not wins_tie(a, r.items[i - 1], e, c, ties)):
+            break
         r.items[i] = r.items[i - 1]
-        r.score[i] = r.score[i - 1]
+        r.score[i] = v
         i -= 1
     r.items[i] = a
     r.score[i] = u

@@ -1,0 +1,50 @@
+"""A check for policies, public like those of ``driftrank.policies.checks``: what is simulated is what is served."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from driftrank.engine.unit import MEASURES, Simulator, Task, Unit
+from driftrank.environments import Abrupt
+from driftrank.environments.base import Environment
+from driftrank.kernels.rng import run_key, users_key
+from driftrank.policies.base import Policy
+
+
+def small_world(k: int = 3) -> Environment:
+    """Ten items, and a change every 150 steps."""
+    return Abrupt({"q": [0.7, 0.5, 0.45, 0.3, 0.2, 0.2, 0.1, 0.05, 0.02, 0.0]}, k=k, period=150)
+
+
+def check_simulation(policy: Policy, steps: int = 500, k: int = 3, seed: int = 0) -> None:
+    """The simulator and a learner that is stepped by hand agree at every step, to the last bit."""
+    environment = small_world(k)
+    task = Task((policy,), environment, steps, seed, tuple(range(1, steps + 1)))
+    measures = Simulator(task, 0).run(Unit(0, "q", (0, 1)), lambda done: True)
+    assert measures is not None
+    for run in (0, 1):
+        by_hand = stepped_by_hand(policy, environment, steps, seed, run)
+        different = np.flatnonzero((by_hand != measures[run]).any(axis=1))
+        assert not len(different), f"{policy.spec}: simulator and learner part at step {different[0] + 1} of run {run}"
+
+
+def stepped_by_hand(policy: Policy, environment: Environment, steps: int, seed: int, run: int) -> np.ndarray:
+    """The measures of a run at every step, with a learner instead of the simulator."""
+    query = environment.names[0]
+    model = environment.click_model
+    key = run_key(seed, query, run)
+    learner = policy.start(range(len(environment.queries[query])), environment.k, seed=seed, horizon=steps, query=query, run=run)
+    out = np.zeros((steps, len(MEASURES)))
+    totals = np.zeros(len(MEASURES))
+    starts, alphas, optimal = environment.stretches(steps, query, run, seed)
+    stretch = 0
+    for t in range(1, steps + 1):
+        while stretch + 1 < len(starts) and t >= starts[stretch + 1]:
+            stretch += 1
+        ranking = learner.rank()
+        value = model.reward(alphas[stretch], list(ranking))
+        clicks = model.simulate(alphas[stretch], list(ranking), users_key(key, t))
+        learner.update(ranking, clicks)
+        totals += (optimal[stretch] - value, value, sum(clicks))
+        out[t - 1] = totals
+    return out
