@@ -28,7 +28,7 @@ lint: .venv/.installed-dev ## style, types, and imports between rooms
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
 	$(PY) -m mypy
-	.venv/bin/lint-imports
+	.venv/bin/lint-imports --no-logo
 
 .PHONY: format
 format: .venv/.installed-dev ## bring the code into shape
