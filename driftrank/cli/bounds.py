@@ -85,6 +85,7 @@ def bounds(
     from driftrank.experiments.files import usable_folder
     from driftrank.experiments.growth import HORIZONS, QUICK_HORIZONS, figure3, measure_growth
     from driftrank.experiments.paper_figures import save_figure
+    from driftrank.validation import check_integer, check_number
 
     options = {
         "env": env, "queries": queries, "k": k, "horizon": horizon, "epsilon": epsilon, "runs": runs, "seed": seed,
@@ -95,12 +96,16 @@ def bounds(
     source = s["queries"] or f"yandex-like:{many}"
     specs = s["env"] or list(ENVIRONMENTS)
     environments = [environment_for(spec, source, s["k"], s["horizon"], s["seed"]) for spec in specs]
+    # now, rather than after the first minute
+    check_number("epsilon", s["epsilon"], 0.5, 1, open_low=True, open_high=True)
+    for key in ("runs", "threads"):
+        check_integer(key, 1 if s[key] is None else s[key], 1)
     folder = usable_folder(s["out"]) if s["growth"] else Path(s["out"])
     told, growths = [], []
     for spec, environment in zip(specs, environments, strict=True):
         how = {
             "epsilon": s["epsilon"], "seed": s["seed"], "threads": s["threads"],
-            "runs": s["runs"] or (few if len(environment.queries) > 1 else many * few),
+            "runs": s["runs"] if s["runs"] is not None else few if len(environment.queries) > 1 else many * few,
         }  # fmt: skip
         found = measure_bounds(spec, environment, horizon=s["horizon"], **how)
         told.append(found.to_json())
@@ -123,7 +128,7 @@ def bounds(
     if any(policy["vacuous"] for each in told for policy in each["policies"].values()):
         typer.echo(
             "A bound above n is vacuous: no policy can lose more than 1 a step. The theorems say how regret grows,\n"
-            "not how large it is; and it grows faster than they say until confidence intervals are narrower than the gaps."
+            "not how large it is; it grows faster than they say until confidence intervals are narrower than gaps."
         )
     if figures:
         typer.echo(f"Figure 3: {', '.join(figures)}")

@@ -84,8 +84,8 @@ def reproduce(
     if settings["runs"] is None:
         settings["runs"] = paper.QUICK_RUNS if small else paper.RUNS
     typer.echo(
-        f"{settings['queries']}, {settings['runs']} runs of {settings['horizon']:,} steps; the first time, "
-        "compilation takes some seconds for every policy."
+        f"Queries: {settings['queries']}. Runs of each: {settings['runs']}, of {settings['horizon']:,} steps. "
+        "The first time, every policy takes some seconds to compile."
     )
     reproduction = paper.reproduce(folder, **settings)
     files = write_report(reproduction, folder, _command(settings))
