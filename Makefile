@@ -1,4 +1,4 @@
-# `make` lists what can be made. PYTHON=/path/to/python chooses the interpreter of a new .venv.
+# `make` lists what there is. PYTHON=/path/to/python chooses the interpreter of a new .venv.
 
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
@@ -36,8 +36,8 @@ format: .venv/.installed-dev ## bring the code into shape
 	$(PY) -m ruff format
 
 .PHONY: bench
-bench: .venv/.installed-dev ## measure the speed
-	$(PY) -m benchmarks
+bench: .venv/.installed ## measure how fast simulations are on this machine
+	.venv/bin/driftrank bench
 
 .PHONY: lock
 lock: ## choose the versions in requirements.lock anew (needs Python 3.11)
@@ -48,15 +48,20 @@ clean: ## remove .venv, results and caches of tools
 	rm -rf .venv out build dist .coverage coverage.xml .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# pip says much when it cannot install; this is the last line
+NO_INDEX := { echo "driftrank: pip could not install the above; a package index or a folder of wheels must be in reach" >&2; exit 1; }
+
 $(PY):
 	@sh scripts/venv.sh
 
 .venv/.installed: pyproject.toml requirements.lock | $(PY)
-	$(PIP) $(BUILD)
-	$(PIP) --no-build-isolation --editable .
+	@echo 'driftrank: installing into .venv'
+	@$(PIP) $(BUILD) || $(NO_INDEX)
+	@$(PIP) --no-build-isolation --editable . || $(NO_INDEX)
 	@touch $@
 
 .venv/.installed-dev: pyproject.toml requirements.lock | $(PY)
-	$(PIP) $(BUILD)
-	$(PIP) --no-build-isolation --editable '.[dev]'
+	@echo 'driftrank: installing into .venv'
+	@$(PIP) $(BUILD) || $(NO_INDEX)
+	@$(PIP) --no-build-isolation --editable '.[dev]' || $(NO_INDEX)
 	@touch .venv/.installed $@

@@ -46,7 +46,7 @@ class Environment:
     def parameters(self) -> dict[str, float]:
         """The numbers that the kernel sees."""
         numbers: dict[str, float] = {"k": self.k}
-        for f in dataclasses.fields(self):  # type: ignore[arg-type]
+        for f in dataclasses.fields(self):
             value = getattr(self, f.name)
             if isinstance(value, (int, float)):
                 numbers[f.name] = value
@@ -66,7 +66,8 @@ class Environment:
     def attraction(self, t: int, query: str | int = 0, run: int = 0, seed: int = 0) -> NDArray[np.float64]:
         """The attraction of every item of a query at step t of a run."""
         check_integer("t", t, 1)
-        return self._segments(t, t, query, run, seed)[1][0]
+        alpha: NDArray[np.float64] = self._segments(t, t, query, run, seed)[1][0]
+        return alpha
 
     def breakpoints(self, horizon: int, query: str | int = 0, run: int = 0, seed: int = 0) -> list[int]:
         """The steps t < horizon after which the attraction changes."""
@@ -110,8 +111,8 @@ class Environment:
 class QueryEnvironment(Environment):
     """An environment made of given queries."""
 
-    queries: Any  #: :class:`~driftrank.queries.Queries`, or anything ``Queries.of`` takes
-    k: int = 3
+    queries: Any  # type: ignore[misc]  #: :class:`~driftrank.queries.Queries`, or anything ``Queries.of`` takes
+    k: int = 3  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "queries", Queries.of(self.queries))

@@ -20,7 +20,7 @@ def environments() -> dict[str, type[Environment]]:
 
 def takes_queries(name: str) -> bool:
     """Whether an environment is made of given queries (others have their own)."""
-    return any(f.name == "queries" for f in dataclasses.fields(registry.get(name)))  # type: ignore[arg-type]
+    return any(f.name == "queries" for f in dataclasses.fields(registry.get(name)))
 
 
 def parse_environment(spec: str, **given: Any) -> Environment:

@@ -48,7 +48,7 @@ def generate(name: str, arguments: str, expression: str, names: Mapping[str, Any
     return kernel(namespace[name])
 
 
-def specialise(template: FunctionType, bindings: Mapping[str, Any]) -> Any:
+def specialise(template: Any, bindings: Mapping[str, Any]) -> Any:
     """Compile ``template`` with its global names bound to ``bindings``, or fetch it from the disk."""
     path = _cache_file(template.__name__, fingerprint(template, bindings))
     code = template.__code__.replace(co_filename=str(path))
