@@ -64,9 +64,9 @@ class Registry(Generic[T]):
 
     def _read(self, key: str, text: str, hint: Any) -> Any:
         options = list(typing.get_args(hint)) if isinstance(hint, types.UnionType) else [hint]
+        if type(None) in options and text.lower() == "none":
+            return None
         for option in options:
-            if option is type(None) and text.lower() == "none":
-                return None
             if option is bool and text.lower() in ("true", "false"):
                 return text.lower() == "true"
             if isinstance(option, type) and issubclass(option, self._base):

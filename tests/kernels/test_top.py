@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from driftrank.kernels.compile import pure, specialise
 from driftrank.kernels.rng import derive
 from driftrank.kernels.structures import Candidates, Event, Ranking
-from driftrank.kernels.top import TIES, insert
+from driftrank.kernels.top import ORDER, TIES, arrange, insert
 
 RANDOM, INDEX = TIES.index("random"), TIES.index("index")
 
@@ -103,3 +103,18 @@ def test_positions_outside_are_left_alone(ties):
     items, score = best([0.1, 0.9, 0.5, 0.7], 2, first=1, size=5, ties=ties)
     assert items == [999, 1, 3, 999, 999]
     assert score == [-7.0, 0.9, 0.7, -7.0, -7.0]
+
+
+def arranged(items, score, order):
+    ARRANGE(Ranking(items, score, score), order)  # noqa: F821
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+def test_either_way_up(n):
+    turn = specialise(arranged, {"ARRANGE": arrange})
+    items, score = np.arange(n).astype(np.uint32), np.linspace(1, 0, n)
+    turn(items, score, ORDER.index("decreasing"))
+    assert items.tolist() == list(range(n))
+    turn(items, score, ORDER.index("increasing"))
+    assert items.tolist() == list(range(n))[::-1]
+    assert score.tolist() == np.linspace(1, 0, n)[::-1].tolist()
