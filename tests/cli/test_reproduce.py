@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from driftrank.cli.app import run
+from driftrank.experiments import paper
 
 SMALL = ("reproduce", "--queries", "yandex-like:3", "--runs", "2", "--horizon", "500", "--seed", "5")
 
@@ -64,9 +65,20 @@ def test_one_more_policy(tmp_path: Path) -> None:
     assert "CascadeSWUCB:window=50" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-def test_quick_is_smaller(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["reproduce", "--quick", "--horizon", "200", "--out", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.startswith("Queries: yandex-like:20. Runs of each: 2, of 200 steps.")
+def test_quick_is_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, object] = {}
+
+    def noted(folder: Path, **settings: object) -> None:
+        asked.update(settings)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(paper, "reproduce", noted)
+    assert run(["reproduce", "--quick"]) == 130
+    assert (asked["queries"], asked["runs"], asked["horizon"]) == ("yandex-like:20", 2, 100_000)
+    assert run(["reproduce", "--quick", "--runs", "7"]) == 130
+    assert (asked["queries"], asked["runs"]) == ("yandex-like:20", 7)
+    assert run(["reproduce"]) == 130
+    assert (asked["queries"], asked["runs"], asked["horizon"]) == ("yandex-like:100", 10, 100_000)
 
 
 @pytest.mark.parametrize(
