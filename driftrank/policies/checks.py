@@ -298,23 +298,34 @@ def check_item_that_returns_is_new(policy: Policy) -> None:
 
 
 def check_beats_random(policy: Policy) -> None:
-    """In every kind of world that the policy claims, its lists are worth more than random ones."""
+    """In every kind of world that the policy claims, its lists are worth more than random ones.
+
+    Where it fails at first, it gets four times as long: some policies learn slowly, but surely.
+    """
     for kind in policy.claims:
         _require(kind in WORLDS, f"claims {kind!r}: known kinds of world are {', '.join(WORLDS)}")
-        gained, possible = 0.0, 0.0
-        for seed in range(3):
-            attraction, judged = WORLDS[kind](seed)
-            learner = _start(policy, seed=seed, horizon=len(attraction))
-            draws = np.random.default_rng(seed).random(attraction.shape)
-            place = {item: n for n, item in enumerate(ITEMS)}
-            for t, (alpha, draw) in enumerate(zip(attraction, draws, strict=True)):
-                shown = [place[item] for item in _step(learner, {ITEMS[a] for a in np.flatnonzero(draw < alpha)})]
-                if t >= judged:
-                    average, best = random_and_best(tuple(alpha), len(shown))
-                    gained += worth(alpha[shown]) - average
-                    possible += best - average
-        part = gained / possible
+        part = _gain(policy, kind, 1)
+        if part <= MARGIN:
+            part = _gain(policy, kind, 4)
         _require(part > MARGIN, f"{kind} world: it gains {part:.0%} of what the best lists gain over random ones")
+
+
+def _gain(policy: Policy, kind: str, patience: int) -> float:
+    """How far the policy's lists are from random ones (0) to the best ones (1)."""
+    gained, possible = 0.0, 0.0
+    place = {item: n for n, item in enumerate(ITEMS)}
+    for seed in range(3):
+        attraction, judged = WORLDS[kind](seed)
+        attraction = attraction.repeat(patience, axis=0)
+        learner = _start(policy, seed=seed, horizon=len(attraction))
+        draws = np.random.default_rng(seed).random(attraction.shape)
+        for t, (alpha, draw) in enumerate(zip(attraction, draws, strict=True)):
+            shown = [place[item] for item in _step(learner, {ITEMS[a] for a in np.flatnonzero(draw < alpha)})]
+            if t >= judged * patience:
+                average, best = random_and_best(tuple(alpha), len(shown))
+                gained += worth(alpha[shown]) - average
+                possible += best - average
+    return gained / possible
 
 
 def check_spec_round_trips(policy: Policy) -> None:

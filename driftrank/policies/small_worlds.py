@@ -15,9 +15,9 @@ ITEMS = ("ant", "bee", "cat", "dog", "elk", "fox")
 
 
 def _stationary(seed: int) -> tuple[NDArray[np.float64], int]:
-    """Attraction by step and item, and the step from which a policy is judged."""
+    """Attraction by step and item, and the step after which a policy is judged; here the half."""
     alpha = np.random.default_rng(seed).permutation([0.8, 0.6, 0.2, 0.1, 0.1, 0.05])
-    return np.tile(alpha, (3000, 1)), 0
+    return np.tile(alpha, (3000, 1)), 1500
 
 
 def _abrupt(seed: int) -> tuple[NDArray[np.float64], int]:
