@@ -7,7 +7,10 @@ from driftrank.kernels.rng import derive
 
 #: how ties are broken
 TIES = ("random", "index")
+#: how the best items are shown; increasing: best last, so that more of the list is looked at (research only)
+ORDER = ("decreasing", "increasing")
 _INDEX = 1
+_INCREASING = 1
 
 
 @kernel
@@ -44,3 +47,16 @@ def insert(r, first, filled, end, u, a, e, c, ties):
     r.items[i] = a
     r.score[i] = u
     return filled
+
+
+@kernel
+def arrange(r, order):
+    """Turn a list that is sorted best first into the wanted order."""
+    if order == _INCREASING:
+        i = 0
+        j = r.items.shape[0] - 1
+        while i < j:
+            r.items[i], r.items[j] = r.items[j], r.items[i]
+            r.score[i], r.score[j] = r.score[j], r.score[i]
+            i += 1
+            j -= 1

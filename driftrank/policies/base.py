@@ -24,9 +24,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform
 
-from driftrank.kernels import kernel
+from driftrank.kernels import kernel, pure
 from driftrank.kernels.feedback import FEEDBACK
-from driftrank.kernels.top import TIES, insert
+from driftrank.kernels.top import ORDER, TIES, arrange, insert
 from driftrank.kernels.tuples import Field
 from driftrank.validation import check_choice, check_integer
 
@@ -87,7 +87,7 @@ class Policy:
     #: kinds of environment in which it promises to beat random lists
     claims: ClassVar[tuple[str, ...]] = ("stationary",)
     #: parameters that are one of a few words; kernels see the word's place in the list
-    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"ties": TIES, "feedback": FEEDBACK}
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"ties": TIES, "feedback": FEEDBACK, "order": ORDER}
     #: numbers per position that ``rank`` hands to ``update``
     memo: ClassVar[int] = 0
     #: whether it is told the truth (only by the simulator)
@@ -185,6 +185,9 @@ class IndexPolicy(Policy):
     ties: str = "random"
     #: which positions count as observed: up to the first click, up to the last, all
     feedback: str = "first"  # type: ignore[misc]
+    #: best first; ``"increasing"`` shows the same items best last, which lowers regret in the cascade model (more of the list is
+    #: observed) and is wrong for users and for every other click model
+    order: str = "decreasing"
 
     level: ClassVar[Any] = staticmethod(_no_level)
     index: ClassVar[Any]
@@ -201,7 +204,7 @@ class IndexPolicy(Policy):
 def _inherits_own(cls: type, name: str) -> bool:
     """Whether a parent wrote the kernel by hand (rather than having it made from ``index``)."""
     inherited = getattr(cls, name, None)
-    return inherited is not None and not getattr(inherited.py_func, "made_from_index", False)
+    return inherited is not None and not getattr(pure(inherited), "made_from_index", False)
 
 
 def _rank_by(level: Any, index: Any) -> Any:
@@ -212,6 +215,7 @@ def _rank_by(level: Any, index: Any) -> Any:
         for j in range(c.items.shape[0]):
             a = c.items[j]
             filled = insert(r, 0, filled, K, index(p, s, e, c, a, q), a, e, c, p.ties)
+        arrange(r, p.order)
 
     rank.made_from_index = True  # type: ignore[attr-defined]
     return kernel(rank)

@@ -16,6 +16,9 @@ from driftrank.validation import check_integer, check_number
 
 #: what an item that was never observed is worth: more than any other, or the paper's x/0 := 1
 UNSEEN = ("inf", "paper")
+#: what the discounted time counts: steps as in the paper, or observations of all items as in Garivier and Moulines
+CLOCK = ("steps", "pulls")
+_PULLS = 1
 
 
 @kernel
@@ -43,6 +46,9 @@ class CascadeDUCB(IndexPolicy):
         :math:`\Upsilon_n`, used by ``"auto"``; the paper's experiments assume 1.
     unseen
         ``"inf"``: items never observed come first; ``"paper"``: the paper's rule x/0 := 1, which makes their index 3.
+    clock
+        ``"steps"``: :math:`N_t(\gamma)` counts steps, as in the paper; ``"pulls"``: the discounted observations of all items, as for the
+        bandit DUCB, which in a cascade is up to K times larger.
     first_horizon, restart
         Of the doubling trick: the horizon assumed at first, and whether the past is wiped at every doubling.
 
@@ -65,12 +71,13 @@ class CascadeDUCB(IndexPolicy):
     """
 
     claims: ClassVar[tuple[str, ...]] = ("stationary", "abrupt")
-    choices = {**IndexPolicy.choices, "unseen": UNSEEN}
+    choices = {**IndexPolicy.choices, "unseen": UNSEEN, "clock": CLOCK}
 
     discount: float | str = "auto"
     epsilon: float = 0.5
     n_breakpoints: int = 1
     unseen: str = "inf"
+    clock: str = "steps"
     first_horizon: int = 1
     restart: bool = False
 
@@ -110,7 +117,7 @@ class CascadeDUCB(IndexPolicy):
     @staticmethod
     @kernel
     def level(p, s, e):
-        m = s.gamma[0] * s.clock[0] + 1.0
+        m = max(s.clock[0], 1.0) if p.clock == _PULLS else s.gamma[0] * s.clock[0] + 1.0
         return 2.0 * np.sqrt(p.epsilon * log(m) / s.scale[0])
 
     @staticmethod
@@ -121,7 +128,7 @@ class CascadeDUCB(IndexPolicy):
     @staticmethod
     @kernel
     def update(p, s, e, r, clicks, observed):
-        s.clock[0] = s.gamma[0] * s.clock[0] + 1.0
+        s.clock[0] = s.gamma[0] * s.clock[0] + (observed if p.clock == _PULLS else 1)
         s.scale[0] *= s.gamma[0]
         if s.scale[0] < 1e-150:
             _rescale(s)

@@ -10,9 +10,10 @@ import numpy as np
 from driftrank.kernels import kernel
 from driftrank.kernels.elementary import log
 from driftrank.kernels.kl import entropy, exploration_level, kl_ucb_given
-from driftrank.kernels.top import insert
+from driftrank.kernels.top import arrange, insert
 from driftrank.kernels.tuples import Field, field, integers
 from driftrank.policies.base import IndexPolicy
+from driftrank.policies.cascade_ucb1 import INITIAL, in_first_position
 from driftrank.validation import check_number
 
 
@@ -25,11 +26,13 @@ class CascadeKLUCB(IndexPolicy):
     ----------
     c
         3 as in the papers; 0 is what many implementations run, and explores less.
+    initial
+        ``"inf"``: items never observed come first; ``"first_position"``: in the first L steps item t is shown on top, the rest shuffled.
 
     Notes
     -----
     Guarantee, in a stationary world: regret of order :math:`\sum_a \frac{(1+\epsilon)\Delta_a(1+\ln(1/\Delta_a))}{\mathrm{kl}(\alpha_a, \alpha_K)} \ln n`.
-    Items never observed come first. State: 4 L floats, K integers.
+    State: 5 L + 1 floats, K integers.
 
     A bound is inverted only for items that can be among the K best, which :math:`\mathrm{kl}(\bar\alpha, \theta)` against the K-th best bound so far :math:`\theta`
     tells without a logarithm; items shown last are visited first, so mostly K inversions are needed.
@@ -43,7 +46,10 @@ class CascadeKLUCB(IndexPolicy):
     ['b']
     """
 
+    choices = {**IndexPolicy.choices, "initial": INITIAL}
+
     c: float = 3.0
+    initial: str = "inf"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -55,7 +61,10 @@ class CascadeKLUCB(IndexPolicy):
             "X": field("L"),
             "mean": field("L"),
             "entropy": field("L"),  # of the mean
-            "latest": integers("K", fill=-1),  # the list last learnt from: a guess at the next one, nothing more
+            # the list last learnt from: a guess at the next one, nothing more
+            "latest": integers("K", fill=-1),
+            "guessed": field("L"),  # items of that list carry its number
+            "guess": field(1),
         }
 
     @staticmethod
@@ -66,6 +75,8 @@ class CascadeKLUCB(IndexPolicy):
     @staticmethod
     @kernel
     def index(p, s, e, c, a, q):
+        if p.initial and e.t <= p.L:
+            return in_first_position(e, c, a)
         if s.N[a] == 0.0:
             return np.inf
         return kl_ucb_given(s.mean[a], q / s.N[a], s.entropy[a])
@@ -75,44 +86,44 @@ class CascadeKLUCB(IndexPolicy):
     def rank(p, s, e, c, r):
         q = exploration_level(e.t, p.c)
         K = r.items.shape[0]
+        n = c.items.shape[0]
         filled = 0
+        if p.initial and e.t <= p.L:
+            for j in range(n):
+                filled = insert(r, 0, filled, K, in_first_position(e, c, c.items[j]), c.items[j], e, c, p.ties)
+            return
+        guesses = s.latest.shape[0]
+        if n < p.L or s.latest[guesses - 1] < 0:
+            guesses = 0  # not all of them need be candidates
+        theta = -1.0
         log_theta = 0.0
         log_rest = 0.0
-        theta = -1.0
-        guesses = s.latest.shape[0]
-        n = c.items.shape[0]
-        if guesses > n or s.latest[0] < 0 or n < s.N.shape[0]:
-            guesses = 0  # not all of them may be candidates
         for j in range(guesses + n):
             if j < guesses:
-                a = s.latest[j]
-                if a < 0:
-                    continue
+                a = np.uint32(s.latest[j])
             else:
                 a = c.items[j - guesses]
-                visited = False
-                for i in range(guesses):
-                    if s.latest[i] == a:
-                        visited = True
-                if visited:
-                    continue
-            if filled == K and s.N[a] > 0.0:
-                if r.score[K - 1] == np.inf:
-                    continue
-                if r.score[K - 1] != theta:
-                    theta = r.score[K - 1]
-                    log_theta = log(theta)
-                    log_rest = log(1.0 - theta)
-                mean = s.mean[a]
-                # N kl(mean, theta) above the level: the bound of a is below theta (by more than rounding can hide)
-                if mean < theta < 0.999999 and s.N[a] * (
-                    s.entropy[a] - mean * log_theta - (1.0 - mean) * log_rest
-                ) > q * (1.0 + 1e-9):
+                if guesses > 0 and s.guessed[a] == s.guess[0]:
                     continue
             u = np.inf
             if s.N[a] > 0.0:
+                if filled == K:
+                    worst = r.score[K - 1]
+                    if worst == np.inf:
+                        continue
+                    if worst != theta:
+                        theta = worst
+                        log_theta = log(theta)
+                        log_rest = log(1.0 - theta)
+                    mean = s.mean[a]
+                    # N kl(mean, theta) above the level: the bound of a is below theta (by more than rounding can hide)
+                    if mean < theta < 0.999999 and s.N[a] * (
+                        s.entropy[a] - mean * log_theta - (1.0 - mean) * log_rest
+                    ) > q * (1.0 + 1e-9):
+                        continue
                 u = kl_ucb_given(s.mean[a], q / s.N[a], s.entropy[a])
             filled = insert(r, 0, filled, K, u, a, e, c, p.ties)
+        arrange(r, p.order)
 
     @staticmethod
     @kernel
@@ -124,8 +135,12 @@ class CascadeKLUCB(IndexPolicy):
                 s.X[a] += 1.0
             s.mean[a] = s.X[a] / s.N[a]
             s.entropy[a] = entropy(s.mean[a])
+        s.guess[0] += 1.0
         for i in range(s.latest.shape[0]):
-            s.latest[i] = r.items[i] if i < r.items.shape[0] else -1
+            s.latest[i] = -1
+            if i < r.items.shape[0]:
+                s.latest[i] = r.items[i]
+                s.guessed[r.items[i]] = s.guess[0]
 
     @staticmethod
     @kernel

@@ -10,9 +10,20 @@ import numpy as np
 
 from driftrank.kernels import kernel
 from driftrank.kernels.elementary import log
+from driftrank.kernels.rng import derive, uniform
 from driftrank.kernels.tuples import Field, field
 from driftrank.policies.base import IndexPolicy
 from driftrank.validation import check_number
+
+
+#: how every item gets its first observation
+INITIAL = ("inf", "first_position")
+
+
+@kernel
+def in_first_position(e, c, a):
+    """The index in the first L steps: item t on top, the others shuffled."""
+    return 1.0 if a == e.t - 1 else uniform(derive(e.key, c.token[a]))
 
 
 class CascadeUCB1(IndexPolicy):
@@ -24,11 +35,13 @@ class CascadeUCB1(IndexPolicy):
     ----------
     exploration
         The constant under the root, 1.5 in the paper.
+    initial
+        ``"inf"``: items never observed come first; ``"first_position"``: in the first L steps item t is shown on top, the rest shuffled.
 
     Notes
     -----
-    Guarantee, in a stationary world: :math:`R(n) \le \sum_{a} \frac{12}{\Delta_a} \ln n + \frac{\pi^2}{3} L`. Items never observed come first; the paper
-    assumes one free observation of each. State: 4 L floats.
+    Guarantee, in a stationary world: :math:`R(n) \le \sum_{a} \frac{12}{\Delta_a} \ln n + \frac{\pi^2}{3} L`. The paper assumes one
+    free observation of each item. State: 4 L floats.
 
     Examples
     --------
@@ -39,7 +52,10 @@ class CascadeUCB1(IndexPolicy):
     ['b']
     """
 
+    choices = {**IndexPolicy.choices, "initial": INITIAL}
+
     exploration: float = 1.5
+    initial: str = "inf"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,6 +72,8 @@ class CascadeUCB1(IndexPolicy):
     @staticmethod
     @kernel
     def index(p, s, e, c, a, q):
+        if p.initial and e.t <= p.L:
+            return in_first_position(e, c, a)
         return s.mean[a] + q * s.radius[a]
 
     @staticmethod

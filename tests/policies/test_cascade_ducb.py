@@ -126,6 +126,7 @@ def test_one_position_is_the_bandit_of_garivier_and_moulines(gamma):
         CascadeDUCB(discount="doubling", first_horizon=50, n_breakpoints=3),
         CascadeDUCB(discount=0.97, feedback="last"),
         CascadeDUCB(discount=0.97, feedback="all"),
+        CascadeDUCB(discount=0.97, clock="pulls"),
     ],
     ids=lambda policy: policy.spec,
 )

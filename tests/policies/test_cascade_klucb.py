@@ -68,7 +68,13 @@ def test_pruning_leaves_out_no_item(stream):
 
 @pytest.mark.parametrize(
     "policy",
-    [CascadeKLUCB(), CascadeKLUCB(c=0), CascadeKLUCB(ties="index"), CascadeKLUCB(feedback="last")],
+    [
+        CascadeKLUCB(),
+        CascadeKLUCB(c=0),
+        CascadeKLUCB(ties="index"),
+        CascadeKLUCB(feedback="last"),
+        CascadeKLUCB(initial="first_position", order="increasing"),
+    ],
     ids=lambda policy: policy.spec,
 )
 @pytest.mark.parametrize(("L", "K"), [(8, 3), (3, 3), (4, 1)])

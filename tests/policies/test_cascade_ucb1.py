@@ -48,6 +48,8 @@ def test_scores_are_those_of_the_plain_version(stream):
         CascadeUCB1(exploration=0.0),
         CascadeUCB1(feedback="last"),
         CascadeUCB1(feedback="all"),
+        CascadeUCB1(initial="first_position"),
+        CascadeUCB1(order="increasing"),
     ],
     ids=lambda policy: policy.spec,
 )

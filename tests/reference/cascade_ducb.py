@@ -10,11 +10,12 @@ class CascadeDUCB(_IndexReference):
 
     def __init__(
         self, L, K, horizon=None, *, discount="auto", epsilon=0.5, n_breakpoints=1, unseen="inf",
-        first_horizon=1, restart=False, **rest,
+        clock="steps", first_horizon=1, restart=False, **rest,
     ):  # fmt: skip
         super().__init__(L, K, horizon, **rest)
         self.discount, self.epsilon, self.n_breakpoints = discount, epsilon, n_breakpoints
         self.unseen, self.first_horizon, self.restart = unseen, first_horizon, restart
+        self.clock = clock
         self.wipe()
 
     def wipe(self):
@@ -31,7 +32,7 @@ class CascadeDUCB(_IndexReference):
         return max(0.5, 1 - 0.25 * np.sqrt(self.n_breakpoints / n))
 
     def index(self, t, key=None):
-        m = self.gamma(t) * self.m + 1
+        m = self.gamma(t) * self.m + 1 if self.clock == "steps" else max(1.0, self.N.sum())
         U = np.full(self.L, np.inf if self.unseen == "inf" else 1.0 + 2.0 * 1.0)
         seen = self.N > 0
         U[seen] = self.X[seen] / self.N[seen] + 2 * np.sqrt(self.epsilon * np.log(m) / self.N[seen])

@@ -30,10 +30,18 @@ def level(t, c):
 class _IndexReference:
     """Shows the K items of largest index; subclasses write ``index(t, key)`` and ``observe(t, items, labels)``."""
 
-    def __init__(self, L, K, horizon=None, *, ties="random", feedback="first"):
+    def __init__(self, L, K, horizon=None, *, ties="random", feedback="first", order="decreasing", initial="inf"):
         self.L, self.K, self.horizon, self.ties, self.feedback = L, K, horizon, ties, feedback
+        self.order, self.initial = order, initial
 
     def rank(self, t, key):
+        if self.initial == "first_position" and t <= self.L:  # item t on top, the rest shuffled
+            others = sorted((a for a in range(self.L) if a != t - 1), key=lambda a: -(key_below(key, a) >> 11))
+            return [t - 1, *others][: self.K]
+        best = self.best(t, key)
+        return best if self.order == "decreasing" else best[::-1]
+
+    def best(self, t, key):
         U = self.index(t, key)
         tie = range(self.L) if self.ties == "index" else [key_below(key, a) for a in range(self.L)]
         return sorted(range(self.L), key=lambda a: (-U[a], tie[a]))[: self.K]
