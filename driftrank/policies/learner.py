@@ -9,8 +9,6 @@ from collections.abc import Hashable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
-from zlib import error as BadCompression
 
 import numpy as np
 from numpy.typing import NDArray
@@ -261,9 +259,7 @@ def load(path: str | os.PathLike[str]) -> Learner:
     from driftrank.policies.registry import parse_policy
 
     try:
-        with np.load(path, allow_pickle=False) as file:
-            header = json.loads(str(file["header"]))
-            floats, ints = file["floats"], file["ints"]
+        header, floats, ints = _read(path)
         if header["format"] != _FORMAT:
             raise ValueError(f"written in format {header['format']}, this version reads {_FORMAT}")
         policy = parse_policy(header["policy"])
@@ -279,9 +275,17 @@ def load(path: str | os.PathLike[str]) -> Learner:
             if (expected.shape, expected.dtype) != (found.shape, found.dtype):
                 raise ValueError("the state has another size than the policy says")
         learner._floats, learner._ints = floats, ints
-    except (LookupError, TypeError, OSError, EOFError, ValueError, BadZipFile, BadCompression) as error:
+    except (LookupError, TypeError, ValueError) as error:
         raise ValueError(f"{os.fspath(path)}: not a saved learner ({error})") from error
     return learner
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[Any, NDArray[Any], NDArray[Any]]:
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as parts:
+            return json.loads(str(parts["header"])), parts["floats"], parts["ints"]
+    except Exception as error:  # a damaged archive raises about anything
+        raise ValueError(str(error)) from error
 
 
 @cache
@@ -304,7 +308,9 @@ def _distinct(items: Iterable[Item]) -> list[Any]:
         out = [item.item() if isinstance(item, np.generic) else item for item in items]
         once = len(set(out)) == len(out)
     except TypeError as error:
-        raise ValueError(f"items={items!r}: must be a list of strings, numbers or other hashable things ({error})") from None
+        raise ValueError(
+            f"items={items!r}: must be a list of strings, numbers or other hashable things ({error})"
+        ) from None
     if not once:
         twice = next(item for n, item in enumerate(out) if item in out[:n])
         raise ValueError(f"items: {twice!r} occurs twice")

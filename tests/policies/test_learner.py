@@ -1,0 +1,407 @@
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from enum import Enum
+
+import numpy as np
+import pytest
+
+import driftrank as dr
+from driftrank.policies.cascade_ducb import CascadeDUCB
+from driftrank.policies.cascade_swucb import CascadeSWUCB
+from driftrank.policies.cascade_ts import CascadeTS
+from driftrank.policies.cascade_ucb1 import CascadeUCB1
+from driftrank.policies.learner import Learner, RankedItems, load
+from driftrank.policies.random import Random
+from tests.policies.streams import state
+
+
+@pytest.fixture
+def learner():
+    learner = CascadeUCB1().start(["a", "b", "c", "d"], 2, seed=3)
+    for clicked in ("b", None, "c"):
+        learner.update(["b", "c"], clicked)
+    return learner
+
+
+def bits(learner):
+    return learner._floats.tobytes(), learner._ints.tobytes()
+
+
+# -- ranking -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_list_is_a_list(learner):
+    ranking = learner.rank()
+    assert isinstance(ranking, list)
+    assert isinstance(ranking, RankedItems)
+    assert ranking == list(ranking)
+    assert set(ranking) == {"a", "d"}  # never seen
+    assert json.loads(json.dumps(ranking)) == ranking
+    assert ranking.scores.tolist() == [np.inf, np.inf]
+
+
+def test_randomness_is_the_steps_own():
+    learner = Random().start(range(20), 5, seed=1)
+    first = learner.rank()
+    assert learner.rank() == first
+    learner.update(first, None)
+    assert learner.rank() != first
+    assert learner.rank(key=first.key) == first
+
+
+def test_seed_query_and_run_give_other_randomness():
+    lists = {
+        tuple(Random().start(range(20), 5, **where).rank())
+        for where in ({}, {"seed": 1}, {"query": "shoes"}, {"run": 1}, {"seed": 1, "run": 1})
+    }
+    assert len(lists) == 5
+
+
+def test_candidates_and_shorter_lists(learner):
+    assert learner.rank(["c"]) == ["c"]
+    assert learner.rank(["c", "b"], k=1) == ["b"] or learner.rank(["c", "b"], k=1) == ["c"]
+    assert len(learner.rank(k=1)) == 1
+    assert set(learner.rank(("a", "d"))) == {"a", "d"}
+    with pytest.raises(ValueError, match="candidates: must name at least one item"):
+        learner.rank([])
+    with pytest.raises(ValueError, match="'z': not among this learner's items"):
+        learner.rank(["a", "z"])
+    with pytest.raises(ValueError, match="'a' occurs twice"):
+        learner.rank(["a", "a"])
+    for k in (0, 3, -1, 1.5, "1", True):
+        with pytest.raises(ValueError, match="k="):
+            learner.rank(k=k)
+
+
+@pytest.mark.parametrize(
+    ("items", "k", "message"),
+    [
+        ([], 1, "L=0"),
+        (["a", "a"], 1, "'a' occurs twice"),
+        ("abc", 1, "not one string"),
+        ([["a"], ["b"]], 1, "hashable"),
+        (7, 1, "must be a list"),
+        (["a", "b"], 3, "k=3: must be an integer from 1 to the number of items, 2"),
+        (["a", "b"], 0, "k=0"),
+        (["a", "b"], 1.0, "k=1.0"),
+        (["a", "b"], "2", "k='2'"),
+    ],
+)
+def test_bad_problems(items, k, message):
+    with pytest.raises(ValueError, match=message):
+        CascadeUCB1().start(items, k)
+
+
+@pytest.mark.parametrize("name", ["seed", "run", "horizon"])
+@pytest.mark.parametrize("value", [-1, 1.5, "1"])
+def test_bad_seeds_and_horizons(name, value):
+    with pytest.raises(ValueError, match=f"{name}={value!r}"):
+        CascadeUCB1().start(["a", "b"], 1, **{name: value})
+
+
+def test_oracles_do_not_learn():
+    with pytest.raises(ValueError, match="only a simulation knows"):
+        dr.DynamicOracle().start(["a", "b"], 1)
+
+
+# -- feedback ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_form_of_feedback():
+    vectors = [{"clicks": [0, 1]}, {"clicks": (0, 1)}, {"clicks": np.array([False, True])}]
+    forms = [*vectors, {"clicks": 2}, {"clicks": "b"}, {"clicks": ["b"]}, {"item": "b"}]
+    states = set()
+    for form in forms:
+        learner = CascadeUCB1().start(["a", "b", "c"], 2)
+        learner.update(["a", "b"], **form)
+        states.add(bits(learner))
+    assert len(states) == 1
+    states = set()
+    for form in ({}, {"clicks": None}, {"clicks": [0, 0]}, {"clicks": 3}):
+        learner = CascadeUCB1().start(["a", "b", "c"], 2)
+        learner.update(["a", "b"], **form)
+        states.add(bits(learner))
+    assert len(states) == 1
+
+
+def test_items_that_are_numbers_are_named_by_item():
+    learner = CascadeUCB1().start([3, 1, 2], 2)
+    learner.update([1, 2], 2)  # the second position
+    assert state(learner)["X"].tolist() == [0, 0, 1]
+    learner.update([1, 2], item=1)
+    assert state(learner)["X"].tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("ranking", "feedback", "message"),
+    [
+        (["a", "z"], {}, "'z': not among this learner's items"),
+        (["a", "a"], {}, "'a' occurs twice"),
+        (["a", "b", "c"], {}, "3 items: this learner shows at most k=2"),
+        ("ab", {}, "not one string"),
+        (["a", "b"], {"clicks": [1]}, "0 or 1 for each of the 2 items"),
+        (["a", "b"], {"clicks": [0, 2]}, "0 or 1 for each of the 2 items"),
+        (["a", "b"], {"clicks": 0}, "from 1 to 2"),
+        (["a", "b"], {"clicks": 4}, "from 1 to 2"),
+        (["a", "b"], {"clicks": "c"}, "'c': not among the items shown"),
+        (["a", "b"], {"item": "c"}, "'c': not among the items shown"),
+        (["a", "b"], {"clicks": 0.5}, "clicks=0.5"),
+    ],
+)
+def test_bad_feedback_changes_nothing(learner, ranking, feedback, message):
+    before = bits(learner), learner.steps
+    with pytest.raises(ValueError, match=message):
+        learner.update(ranking, **feedback)
+    assert (bits(learner), learner.steps) == before
+
+
+def test_a_step_without_a_list_counts_as_a_step(learner):
+    counts = state(learner)["N"].copy()
+    learner.update([])
+    assert learner.steps == 4
+    assert (state(learner)["N"] == counts).all()
+
+
+def test_what_was_remembered_of_a_list_is_dropped_when_the_list_was_edited():
+    ranking = RankedItems(["a", "b"], np.zeros(2), np.array([5.0, 6.0]), 1)
+    assert ranking.intact
+    ranking.reverse()
+    assert not ranking.intact
+    policy = dr.RankedEXP3()
+    learner, other = (policy.start(["a", "b", "c"], 2, horizon=50) for _ in range(2))
+    ranking = learner.rank()
+    ranking.pop()
+    learner.update(ranking, 1)  # neither an error nor a wild read
+    other.update(list(ranking), 1)
+    assert bits(learner) == bits(other)
+
+
+# -- items -------------------------------------------------------------------------------------------------------------
+
+
+class Colour(str, Enum):  # noqa: UP042 - a StrEnum looks like its value, this does not
+    RED = "red"
+    BLUE = "blue"
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [5, 0, 2**70, -3],
+        ["x", "ü", "", "a b"],
+        [("p", 1), ("p", 2), ("q", 1), None],
+        [1.5, 2.5, -0.5, "y"],
+        list("abcd"),
+    ],
+    ids=str,
+)
+def test_items_of_any_kind(items):
+    learner = CascadeTS().start(items, 2)
+    for _ in range(20):
+        ranking = learner.rank()
+        assert set(ranking) <= set(items)
+        learner.update(ranking, item=ranking[1] if ranking[1] is not None else ranking[0])
+    assert learner.items == items
+    assert set(learner.scores()) == set(items)
+
+
+def test_numpy_items_and_enums_are_what_they_equal():
+    """The same randomness before and after saving, which makes plain numbers and strings of them."""
+    pairs = [
+        (np.array(["a", "b", "c"]), ["a", "b", "c"]),
+        (np.arange(3), [0, 1, 2]),
+        (np.array([0.5, 1.5, 2.5]), [0.5, 1.5, 2.5]),
+    ]
+    for given, plain in (*pairs, (list(Colour), ["red", "blue"])):
+        first, second = (Random().start(items, 2, seed=1) for items in (given, plain))
+        for _ in range(20):
+            assert first.rank() == second.rank()
+            first.update(first.rank(), None)
+            second.update(second.rank(), None)
+
+
+def test_items_come_and_go(learner):
+    learner.remove_items(["a", "c"])
+    assert learner.items == ["b", "d"]
+    assert set(learner.rank()) == {"b", "d"}
+    learner.add_items(["e"])
+    assert learner.items == ["b", "d", "e"]
+    assert learner.scores()["e"] == np.inf
+    assert learner._program.problem.L == 4  # the room of those that left
+    learner.add_items(["c", "f"])
+    assert learner._program.problem.L == 5
+    assert learner.scores()["c"] == np.inf  # it is new again
+    assert learner.scores()["b"] < np.inf
+    assert len(learner.rank()) == 2
+
+
+def test_bad_changes_of_items_change_nothing(learner):
+    before = bits(learner), learner.items
+    with pytest.raises(ValueError, match="'a' is there already"):
+        learner.add_items(["x", "a"])
+    with pytest.raises(ValueError, match="'x' occurs twice"):
+        learner.add_items(["x", "x"])
+    with pytest.raises(ValueError, match="'x': not among"):
+        learner.remove_items(["a", "x"])
+    with pytest.raises(ValueError, match="1 would be left, fewer than k=2"):
+        learner.remove_items(["a", "b", "c"])
+    assert (bits(learner), learner.items) == before
+
+
+def test_feedback_on_an_item_that_left(learner):
+    ranking = learner.rank(["a", "b"])
+    learner.remove_items(["a"])
+    with pytest.raises(ValueError, match="'a': not among this learner's items"):
+        learner.update(ranking, 1)
+
+
+# -- saving ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_loaded_learner_goes_on(tmp_path, learner):
+    learner.remove_items(["b"])
+    learner.add_items(["e", "f"])
+    path = tmp_path / "learner.npz"
+    learner.save(path)
+    other = load(path)
+    assert isinstance(other, Learner)
+    assert (other.items, other.k, other.steps, other.policy) == (learner.items, 2, 3, learner.policy)
+    for _ in range(30):
+        ranking = learner.rank()
+        assert other.rank() == ranking
+        learner.update(ranking, 1)
+        other.update(ranking, 1)
+    assert bits(other) == bits(learner)
+
+
+def test_a_grown_state_is_saved(tmp_path):
+    """Without a horizon the window of CascadeSWUCB outgrows its first room."""
+    learner = CascadeSWUCB().start(["a", "b", "c"], 1)
+    for n in range(1500):
+        learner.update(["abc"[n % 3]], [n % 2])
+    learner.save(tmp_path / "s.npz")
+    other = dr.load(tmp_path / "s.npz")
+    for n in range(1000):
+        for each in (learner, other):
+            each.update(["abc"[n % 3]], [n % 2])
+    assert bits(other) == bits(learner)
+
+
+def test_parameters_are_saved(tmp_path):
+    policy = CascadeDUCB(discount=0.9, epsilon=0.75, ties="index", unseen="paper")
+    policy.start([1, 2, 3], 2, seed=5, query="shoes", run=2, horizon=70).save(tmp_path / "x.npz")
+    other = load(tmp_path / "x.npz")
+    assert other.policy == policy
+    assert other.items == [1, 2, 3]
+    assert other.rank().key == policy.start([1, 2, 3], 2, seed=5, query="shoes", run=2).rank().key
+
+
+def test_nothing_is_pickled(tmp_path, learner):
+    learner.save(tmp_path / "x.npz")
+    with np.load(tmp_path / "x.npz", allow_pickle=False) as file:
+        header = json.loads(str(file["header"]))
+        assert file["floats"].dtype == np.float64
+        assert file["ints"].dtype == np.int32
+    assert header["policy"] == "CascadeUCB1"
+    assert header["format"] == 1
+
+
+def test_saving_is_all_or_nothing(tmp_path, learner, monkeypatch):
+    path = tmp_path / "x.npz"
+    learner.save(path)
+    before = path.read_bytes()
+
+    def full(*_, **__):
+        raise OSError("no space left on device")
+
+    learner.update(["a", "b"], 1)
+    for function in ("numpy.savez", "os.replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(function, full)
+            with pytest.raises(OSError, match="no space"):
+                learner.save(path)
+        assert path.read_bytes() == before
+        assert os.listdir(tmp_path) == ["x.npz"]
+    learner.save(path)
+    assert load(path).steps == 4
+
+
+def test_items_that_cannot_be_saved(tmp_path):
+    learner = CascadeUCB1().start([("a", 1), ("b", 2)], 1)
+    with pytest.raises(ValueError, match="cannot be saved; use strings or numbers"):
+        learner.save(tmp_path / "x.npz")
+    assert os.listdir(tmp_path) == []
+
+
+def rewrite(path, **changes):
+    """A copy of a saved learner with another header or other arrays."""
+    with np.load(path) as file:
+        parts = dict(file)
+    header = json.loads(str(parts["header"]))
+    header.update(changes.pop("header", {}))
+    header = {key: value for key, value in header.items() if value != "gone"}
+    np.savez(path, **{**parts, "header": np.array(json.dumps(header)), **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"header": {"format": 2}}, "written in format 2, this version reads 1"),
+        ({"header": {"version": 99}}, "CascadeUCB1 version 99"),
+        ({"header": {"policy": "CascadeUCB9"}}, "unknown policy 'CascadeUCB9'"),
+        ({"header": {"policy": "CascadeUCB1:exploration=-1"}}, "exploration=-1"),
+        ({"header": {"slots": ["a", "b"]}}, ""),
+        ({"header": {"k": 9}}, "k=9"),
+        ({"header": {"steps": "gone"}}, "steps"),
+        ({"header": {"slots": 5}}, ""),
+        ({"floats": np.zeros(3)}, "another size"),
+        ({"floats": np.zeros(16, np.float32)}, "another"),
+        ({"ints": np.array(["x"])}, "another size"),
+    ],
+    ids=str,
+)
+def test_files_of_another_kind(tmp_path, learner, changes, message):
+    path = tmp_path / "x.npz"
+    learner.save(path)
+    rewrite(path, **changes)
+    with pytest.raises(ValueError, match=f"x.npz: not a saved learner .*{message}"):
+        load(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04 no zip", b"\x93NUMPY", b"\x80\x04K\x01."], ids=str)
+def test_garbage(tmp_path, content):
+    (tmp_path / "x.npz").write_bytes(content)
+    with pytest.raises(ValueError, match="not a saved learner"):
+        load(tmp_path / "x.npz")
+
+
+def test_other_numpy_files(tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros(3))
+    np.savez(tmp_path / "y.npz", a=np.zeros(3))
+    np.savez(tmp_path / "z.npz", header=np.array([{}], object), floats=np.zeros(1), ints=np.zeros(1))
+    for name in ("x.npy", "y.npz", "z.npz", "missing.npz"):
+        with pytest.raises(ValueError, match=f"{name}: not a saved learner"):
+            load(tmp_path / name)
+
+
+def test_damaged_files(tmp_path, learner):
+    """However much of the file is there, and whichever byte flips: an error that says so, or the same learner."""
+    path = tmp_path / "x.npz"
+    learner.save(path)
+    whole = path.read_bytes()
+    assert zipfile.is_zipfile(path)
+    for length in range(0, len(whole), 37):
+        path.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match="not a saved learner"):
+            load(path)
+    for place in range(0, len(whole), 11):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
+        try:
+            other = load(path)
+        except ValueError as error:
+            assert "not a saved learner" in str(error)  # noqa: PT017
+        else:
+            assert (bits(other), other.items) == (bits(learner), learner.items)
