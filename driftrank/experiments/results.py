@@ -82,6 +82,7 @@ class Result:
     def curve(self, policy: str, measure: str = "regret") -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean over queries and runs at every checkpoint, and its standard error.
 
+        ``measure`` is ``"regret"`` (from the probabilities), ``"realised"`` (regret with the clicks that came), ``"reward"`` or ``"clicks"``.
         The error is that of the mean over queries (their runs averaged), or over runs where there is only one query.
         """
         return _mean_and_error(self._of(policy, measure))
@@ -97,6 +98,15 @@ class Result:
         if start:
             span = span - values[..., self._place(start)]
         mean, error = _mean_and_error(span[..., None])
+        return float(mean[0]), float(error[0])
+
+    def compare(self, policy: str, other: str, measure: str = "regret") -> tuple[float, float]:
+        """Mean and standard error of the difference of two policies at the horizon, run by run.
+
+        Both met the same users, so that the error is far smaller than that of either. Against ``StaticOracle`` and with
+        ``measure="reward"`` this is (minus) the static regret of adversarial bandits.
+        """
+        mean, error = _mean_and_error((self._of(policy, measure) - self._of(other, measure))[..., -1:])
         return float(mean[0]), float(error[0])
 
     def speed(self, policy: str) -> float:
@@ -231,9 +241,12 @@ class Result:
         return self.labels.index(label)
 
     def _of(self, policy: str, measure: str) -> NDArray[np.float64]:
-        check_known("measure", measure, MEASURES)
-        values: NDArray[np.float64] = self.values[MEASURES.index(measure), self._policy(policy)]
-        return values
+        check_known("measure", measure, (*MEASURES, "realised"))
+        own: NDArray[np.float64] = self.values[:, self._policy(policy)]
+        by_name = dict(zip(MEASURES, own, strict=True))
+        if measure == "realised":  # regret with the clicks that came instead of those expected
+            return by_name["regret"] + by_name["reward"] - by_name["clicks"]
+        return by_name[measure]
 
     def _place(self, step: int) -> int:
         place = int(np.searchsorted(self.checkpoints, step))
