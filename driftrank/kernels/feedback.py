@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from driftrank.kernels.compile import kernel
 
-#: ``first``: up to the first click (cascade model); ``last``: up to the last click (several clicks); ``all``: everything.
-#: Without a click everything was looked at.
+#: ``first``: up to the first click (cascade model); ``last``: up to the last click (several clicks); ``all``:
+#: everything. Without a click everything was looked at.
 FEEDBACK = ("first", "last", "all")
 _FIRST, _LAST = 0, 1
 

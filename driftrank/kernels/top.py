@@ -26,8 +26,8 @@ def insert(r, first, filled, end, u, a, e, c, ties):
     """Offer item ``a`` with score ``u`` to positions ``first .. end-1`` of the list ``r``, of which those before
     ``filled`` are taken and sorted. Returns the new ``filled``.
 
-    The order (score, then tie) is strict, so the list does not depend on the order of the offers. Random ties cost nothing
-    where there are none.
+    The order (score, then tie) is strict, so the list does not depend on the order of the offers. Random ties cost
+    nothing where there are none.
     """
     i = filled
     if filled < end:

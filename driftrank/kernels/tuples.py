@@ -21,8 +21,8 @@ from driftrank.kernels.compile import generate
 
 @dataclass(frozen=True)
 class Field:
-    """One named array of a state: its dimensions (numbers, or ``"L"`` items, ``"K"`` positions), what it is filled with,
-    and whether it holds floats (64 bit) or integers (32 bit)."""
+    """One named array of a state: its dimensions (numbers, or ``"L"`` items, ``"K"`` positions), what it is filled
+    with, and whether it holds floats (64 bit) or integers (32 bit)."""
 
     dims: tuple[str | int, ...]
     fill: float = 0.0
