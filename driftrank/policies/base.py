@@ -112,7 +112,7 @@ class Policy:
         for name, allowed in self.choices.items():
             if hasattr(self, name):
                 check_choice(name, getattr(self, name), allowed)
-        for item in dataclasses.fields(self):  # type: ignore[arg-type]
+        for item in dataclasses.fields(self):
             if isinstance(item.default, bool):
                 check_choice(item.name, getattr(self, item.name), (False, True))
 
