@@ -12,8 +12,9 @@ SECOND = np.uint64(1 << 63)
 
 @kernel
 def offer(r, first, filled, end, u, a):
-    """Offer item ``a`` with the random number ``u`` to positions ``first .. end-1`` of the list ``r``, of which those before
-    ``filled`` are taken, smallest number first. Returns the new ``filled``. Numbers are taken to be different."""
+    """Offer item ``a`` with the random number ``u`` to positions ``first .. end-1`` of the list ``r``, of which those
+    before ``filled`` are taken, smallest number first. Returns the new ``filled``. Numbers are taken to be
+    different."""
     i = np.intp(filled)
     if filled < end:
         filled += 1

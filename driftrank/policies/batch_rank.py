@@ -23,14 +23,15 @@ _LOST, _NOTHING = -1.0, -2.0  # in the memo: not known any more; nothing to coun
 class BatchRank(Policy):
     r"""BatchRank (Zoghi, Tunys, Ghavamzadeh, Kveton, Szepesvári and Wen, 2017); a baseline of the paper.
 
-    Items are explored in batches, each on a range of positions; at first all items are in one batch on all positions. A batch shows its items evenly and in random order, in
-    stages :math:`\ell = 0, 1, \dots` of
+    Items are explored in batches, each on a range of positions; at first all items are in one batch on all positions. A
+    batch shows its items evenly and in random order, in stages :math:`\ell = 0, 1, \dots` of
 
     .. math:: n_\ell = \lceil 16 \cdot 4^\ell \ln n \rceil
 
-    displays of every item. At the end of a stage every item has a lower and an upper confidence bound, :math:`W, U = \{q: \mathrm{kl}(\bar\alpha, q) \le (\ln n + 3 \ln\ln n)/n_\ell\}`.
-    If the s best items are surely better than the rest (:math:`W > \max U`, the largest such s), the batch is split there, both parts starting anew; else the items that are surely not
-    among the best that fit the positions are eliminated, and the next stage begins.
+    displays of every item. At the end of a stage every item has a lower and an upper confidence bound, :math:`W, U =
+    \{q: \mathrm{kl}(\bar\alpha, q) \le (\ln n + 3 \ln\ln n)/n_\ell\}`. If the s best items are surely better than the
+    rest (:math:`W > \max U`, the largest such s), the batch is split there, both parts starting anew; else the items
+    that are surely not among the best that fit the positions are eliminated, and the next stage begins.
 
     Parameters
     ----------
@@ -39,14 +40,17 @@ class BatchRank(Policy):
 
     Notes
     -----
-    Guarantee, in a stationary world, for click models in which examination does not depend on the order above (cascade and position-based): regret of order
-    :math:`\frac{K^3 L}{\Delta_{\min}} \ln n`. Nothing that was eliminated or placed is ever reconsidered, which is fatal where users change.
+    Guarantee, in a stationary world, for click models in which examination does not depend on the order above (cascade
+    and position-based): regret of order :math:`\frac{K^3 L}{\Delta_{\min}} \ln n`. Nothing that was eliminated or
+    placed is ever reconsidered, which is fatal where users change.
 
-    The printed algorithm leaves a batch as it is that has as many items as positions and cannot be split; here it goes to the next stage, as the analysis assumes.
-    An item that is not a candidate misses its turn and has wider bounds; one that was away for a whole stage has no say in it, and stays in the lower part of a split.
-    A new item joins the lowest batch, which starts anew.
+    The printed algorithm leaves a batch as it is that has as many items as positions and cannot be split; here it goes
+    to the next stage, as the analysis assumes. An item that is not a candidate misses its turn and has wider bounds;
+    one that was away for a whole stage has no say in it, and stays in the lower part of a split. A new item joins the
+    lowest batch, which starts anew.
 
-    State: 2 L + K floats and 4 L + 2 K + 1 integers. A step costs O(L). ``scores`` are the click rates of the stage, less the position of the batch.
+    State: 2 L + K floats and 4 L + 2 K + 1 integers. A step costs O(L). ``scores`` are the click rates of the stage,
+    less the position of the batch.
 
     Examples
     --------
@@ -79,8 +83,8 @@ class BatchRank(Policy):
             "clicks": integers("L"),  # clicks in this stage
             "low": field("L"),  # bounds, at the end of a stage
             "high": field("L"),
-            # the items of the batch that begins at position b are order[b], order[b+1], ...; only the last one can have more items
-            # than positions; behind it are the eliminated ones
+            # the items of the batch that begins at position b are order[b], order[b+1], ...; only the last batch can
+            # have more items than positions; behind it are the eliminated ones
             "order": integers("L", fill=-1),
             "batch": integers("L", fill=-1),  # the position at which the item's batch begins, -1 if eliminated
             "size": integers("K"),  # by first position: how many positions the batch has
@@ -108,14 +112,13 @@ class BatchRank(Policy):
         b = 0
         while b < p.K and filled < K:
             size = s.size[b]
-            last = b + size == p.K
-            if n == p.L and size == 1 and not last:
+            if n == p.L and _end_of(p, s, b) == b + 1:  # settled
                 r.items[filled] = s.order[b]
                 r.score[filled] = 0.0
                 r.memo[2 * filled] = _NOTHING
                 filled += 1
             else:
-                room = K - filled if last else min(size, K - filled)
+                room = K - filled if b + size == p.K else min(size, K - filled)
                 filled = _show(p, s, e, c, r, b, filled, room)
             b += size
         if filled < K:  # too few candidates: those eliminated are better than nothing
@@ -149,7 +152,9 @@ class BatchRank(Policy):
             for i in range(K):
                 a = r.items[i]
                 b = s.batch[a]
-                if b >= 0 and r.memo[2 * i] + 1.0 >= s.length[b] and s.count[a] >= s.length[b] and r.memo[2 * i + 1] == 0.0:
+                if b < 0 or r.memo[2 * i] + 1.0 < s.length[b] or r.memo[2 * i + 1] != 0.0:
+                    continue
+                if s.count[a] >= s.length[b]:  # else it is in a new stage already
                     _end_stage(p, s, b)
 
     @staticmethod
@@ -239,7 +244,8 @@ def _show(p, s, e, c, r, b, filled, room):
             continue
         u = uniform(derive(e.key, c.token[a]))
         at = offer(r, filled, at, stop, ahead + u if choosy else u, a)
-    # Items of equal count, or all items, in the order of their random numbers are in random order; else they need new numbers
+    # Items of equal count, or all there are, in the order of their random numbers are in random order; others need
+    # new numbers
     if choosy:
         key = derive(e.key, SECOND)
         shown = at

@@ -26,10 +26,13 @@ _ONE = np.uint64(1)
 
 
 class BubbleRank(Policy):
-    r"""BubbleRank (Li, Kveton, Lattimore, Markov, de Rijke, Szepesvári and Zoghi, 2019); a baseline of the paper's appendix.
+    r"""BubbleRank (Li, Kveton, Lattimore, Markov, de Rijke, Szepesvári and Zoghi, 2019); a baseline of the paper's
+    appendix.
 
-    It keeps a base list and shows it, except that neighbours whose order is not settled are exchanged with probability 1/2: positions (1, 2), (3, 4), ... at even steps, (2, 3), (4, 5), ... at
-    odd ones. When exactly one of two such items i, j is clicked, i say, :math:`s(i,j)` grows by 1, :math:`s(j,i) = -s(i,j)`, and :math:`m(i,j)` counts these steps. The order "i above j" is settled once
+    It keeps a base list and shows it, except that neighbours whose order is not settled are exchanged with probability
+    1/2: positions (1, 2), (3, 4), ... at even steps, (2, 3), (4, 5), ... at odd ones. When exactly one of two such
+    items i, j is clicked, i say, :math:`s(i,j)` grows by 1, :math:`s(j,i) = -s(i,j)`, and :math:`m(i,j)` counts these
+    steps. The order "i above j" is settled once
 
     .. math:: s(i, j) > 2 \sqrt{m(i, j) \ln(1/\delta)},
 
@@ -38,10 +41,13 @@ class BubbleRank(Policy):
     Parameters
     ----------
     initial
-        The base list at first: ``"random"``, or the items in the order in which they are ``"given"`` (such as that of a production ranker).
+        The base list at first: ``"random"``, or the items in the order in which they are ``"given"`` (such as that of a
+        production ranker).
     extend
-        ``"outside"``: at the steps at which the last position has no partner, the item there is compared with a random one from below, of those not settled to be worse: one of the two is shown,
-        with probability 1/2 each, and a click on it counts for it; ``"none"``: items below the last position are never shown, as in the paper, where L = K.
+        ``"outside"``: at the steps at which the last position has no partner, the item there is compared with a random
+        one from below, of those not settled to be worse: one of the two is shown, with probability 1/2 each, and a
+        click on it counts for it; ``"none"``: items below the last position are never shown, as in the paper, where L =
+        K.
     delta
         Probability of an error; ``"auto"``: :math:`n^{-4}`, as in the paper.
     horizon
@@ -49,11 +55,14 @@ class BubbleRank(Policy):
 
     Notes
     -----
-    Guarantee, in a stationary world and for ``extend="none"``, with V wrongly ordered pairs in the first list: regret of order :math:`\frac{K (K + V)}{\Delta_{\min}} \ln n`, and never more
-    than V + K/2 wrongly ordered pairs on show, with probability :math:`1 - \sqrt\delta K^2 n`. The threshold is wide: of two new items, one must win :math:`4 \ln(1/\delta)` times in a row, 185 times at n = 100,000.
-    Where only some items are candidates, the base list without the others is shown. A new item goes to the end of the base list.
+    Guarantee, in a stationary world and for ``extend="none"``, with V wrongly ordered pairs in the first list: regret
+    of order :math:`\frac{K (K + V)}{\Delta_{\min}} \ln n`, and never more than V + K/2 wrongly ordered pairs on show,
+    with probability :math:`1 - \sqrt\delta K^2 n`. The threshold is wide: of two new items, one must win :math:`4
+    \ln(1/\delta)` times in a row, 185 times at n = 100,000. Where only some items are candidates, the base list without
+    the others is shown. A new item goes to the end of the base list.
 
-    State: :math:`L^2 + 2 L` integers (who won against whom how often). A step costs O(K), and O(L) where it looks outside. ``scores`` are minus the places in the base list.
+    State: :math:`L^2 + 2 L` integers (who won against whom how often). A step costs O(K), and O(L) where it looks
+    outside. ``scores`` are minus the places in the base list.
 
     Examples
     --------
@@ -66,6 +75,7 @@ class BubbleRank(Policy):
     {'a': -1.0, 'b': 0.0}
     """
 
+    claims: ClassVar[tuple[str, ...]] = ()  # its promise is about its first list, which may be worse than random ones
     memo: ClassVar[int] = 1  # whom the item is compared with
     choices = {**Policy.choices, "extend": EXTEND, "initial": INITIAL}
 
@@ -168,14 +178,12 @@ class BubbleRank(Policy):
             if b >= 0:
                 if i + 1 < K and r.items[i + 1] == b:
                     if clicks[i] and not clicks[i + 1]:
-                        s.wins[a * p.L + b] += 1
+                        _wins(p, s, a, b)
                     elif clicks[i + 1] and not clicks[i]:
-                        s.wins[b * p.L + a] += 1
+                        _wins(p, s, b, a)
                     i += 1  # the pair is done
                 elif clicks[i]:
-                    s.wins[a * p.L + b] += 1
-                    if s.place[a] > s.place[b] and _settled(p, s, a, b):
-                        _exchange(s, a, b)
+                    _wins(p, s, a, b)
             i += 1
         for i in range(p.K - 1):
             if _settled(p, s, s.base[i + 1], s.base[i]):
@@ -216,6 +224,17 @@ def _settled(p, s, a, b):
 
 
 @kernel
+def _wins(p, s, a, b):
+    """Item ``a`` was clicked and ``b`` was not. They change places at once where the sweep over neighbours will not see
+    to it."""
+    s.wins[a * p.L + b] += 1
+    i = s.place[a]
+    j = s.place[b]
+    if i > j and (i >= p.K or i > j + 1) and _settled(p, s, a, b):
+        _exchange(s, a, b)
+
+
+@kernel
 def _looks_outside(e, K):
     """Whether the last of K positions has no partner on the list at this step."""
     return (K - e.t) & 1 == 1 or K == 1
@@ -241,6 +260,7 @@ def _partner(p, s, e, r, i):
         first, second = (a, b) if s.place[a] < s.place[b] else (b, a)
         if s.place[first] == i and s.place[second] == i + 1 and not _settled(p, s, first, second):
             return np.int64(b)
-    if i == K - 1 and p.extend == _OUTSIDE and _looks_outside(e, K) and s.place[a] > i and not _settled(p, s, s.base[i], a):
+    stranger = i == K - 1 and s.place[a] > i
+    if stranger and p.extend == _OUTSIDE and _looks_outside(e, K) and not _settled(p, s, s.base[i], a):
         return np.int64(s.base[i])
     return np.int64(_NOBODY)

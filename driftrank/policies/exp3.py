@@ -1,10 +1,12 @@
 """EXP3: the bandit for adversarial rewards, as kernels for one row of arms.
 
-Row ``i`` of the state holds, per arm a, the cumulated estimate ``gain`` G(a) and the ``weight`` exp(rate (G(a) - top)), where ``top`` is a reference that moves
-with the largest gain. So a step needs one exponential, for the arm that was pulled, and nothing ever overflows.
+Row ``i`` of the state holds, per arm a, the cumulated estimate ``gain`` G(a) and the ``weight`` exp(rate (G(a) - top)),
+where ``top`` is a reference that moves with the largest gain. So a step needs one exponential, for the arm that was
+pulled, and nothing ever overflows.
 
 * loss form: p(a) ~ exp(eta G(a)), and a pull of b without reward gives G(b) -= 1/p(b); eta = sqrt(2 ln L / (n L)).
-* Auer's form: p(a) = (1-g) w(a)/W + g/L, and a reward for b gives G(b) += 1/p(b), w(a) = exp(g G(a) / L); g = min(1, sqrt(L ln L / ((e-1) n))).
+* Auer's form: p(a) = (1-g) w(a)/W + g/L, w(a) = exp(g G(a) / L), and a reward for b gives G(b) += 1/p(b);
+  g = min(1, sqrt(L ln L / ((e-1) n))).
 
 Where the rate changes with every step ("anytime") the weights are worked out when they are needed.
 """
@@ -16,7 +18,7 @@ import numpy as np
 from driftrank.kernels import kernel
 from driftrank.kernels.elementary import exp, log
 from driftrank.kernels.rng import derive, uniform
-from driftrank.kernels.tuples import Field, field
+from driftrank.kernels.tuples import Field, field, integers
 
 #: how the weights are estimated
 FORMS = ("loss", "auer")
@@ -29,7 +31,12 @@ _SMALLEST, _LARGEST = 1e-100, 1e100
 
 def exp3_fields() -> dict[str, Field]:
     """The state of K rows of L arms. A slot that never held an item has gain -inf."""
-    return {"gain": field("K", "L", fill=-np.inf), "weight": field("K", "L"), "top": field("K")}
+    return {
+        "gain": field("K", "L", fill=-np.inf),
+        "weight": field("K", "L"),
+        "top": field("K"),
+        "latest": integers("K", fill=-1),  # the arm last learnt of: a guess at the next one, nothing more
+    }
 
 
 @kernel
@@ -77,44 +84,89 @@ def exp3_start(p, s):
 
 
 @kernel
+def _add(total, rest, w):
+    """Add a number, and what rounding loses to ``rest``. The sum does not depend on the order of the arms then; it must
+    not, because EXP3 magnifies the smallest difference: a loss is divided by a probability that depends on all losses
+    before."""
+    new = total + w
+    part = new - total
+    return new, rest + ((total - (new - part)) + (w - part))
+
+
+@kernel
 def exp3_draw(p, s, c, i, key, q):
     """An arm among the candidates, and the probability that it had. ``q`` is the rate."""
-    row = np.uintp(i * p.L)
     n = c.items.shape[0]
-    k = _exponent(p, q)
     flat = p.form == _AUER and uniform(key) < q  # explore uniformly
-    anew = p.anytime != 0
-    while True:
-        top = 0.0
-        if anew:
-            top = -np.inf
-            for j in range(n):
-                top = max(top, s.gain[row + c.items[j]])
-        # A race: the arm with the smallest -ln(1-u)/w wins, which happens with probability w/W, in whatever order the arms are
-        # visited. As -ln(1-u) >= u, the logarithm is needed for few of them.
-        b = c.items[0]
-        best = np.inf
-        total = 0.0
-        own = 0.0
-        for j in range(n):
-            a = c.items[j]
-            w = exp(k * (s.gain[row + a] - top)) if anew else s.weight[row + a]
-            total += w
-            u = uniform(derive(key, c.token[a]))
-            v = 1.0 if flat else w
-            if u < best * v:
-                time = -log(1.0 - u) / v
-                if time < best:
-                    best = time
-                    b = a
-                    own = w
-        if anew or total > 1e-200:
-            break
-        anew = True  # these candidates are so much worse than the others that their weights have vanished
+    b, own, total = np.int64(-1), 0.0, 0.0
+    if not p.anytime:
+        b, own, total = _race(p, s, c, i, key, flat)
+    if total < 1e-200:  # also where these candidates are so much worse than the others that their weights have vanished
+        b, own, total = _race_anew(p, s, c, i, key, flat, _exponent(p, q))
     probability = own / total
     if p.form == _AUER:
         probability = (1.0 - q) * probability + q / n
     return b, probability
+
+
+@kernel
+def _race(p, s, c, i, key, flat):
+    """The arm with the smallest -ln(1-u)/w wins, which happens with probability w/W, in whatever order the arms are
+    visited. As -ln(1-u) >= u, the logarithm is needed for few of them, the fewer the sooner the winner is met. Returns
+    also its weight and W."""
+    row = np.uintp(i * p.L)
+    n = c.items.shape[0]
+    b = np.int64(-1)
+    best = np.inf
+    own = 0.0
+    total = 0.0
+    rest = 0.0
+    first = np.int64(s.latest[i]) if n == p.L else np.int64(-1)
+    if first >= 0 and s.weight[row + np.uintp(first)] > 0.0:
+        b = first
+        own = s.weight[row + np.uintp(b)]
+        best = -log(1.0 - uniform(derive(key, c.token[b]))) / (1.0 if flat else own)
+    for j in range(n):
+        a = c.items[j]
+        w = s.weight[row + a]
+        total, rest = _add(total, rest, w)
+        v = 1.0 if flat else w
+        u = uniform(derive(key, c.token[a]))
+        if u < best * v and a != first:
+            time = -log(1.0 - u) / v
+            if time < best:
+                best = time
+                b = np.int64(a)
+                own = w
+    return b, own, total + rest
+
+
+@kernel
+def _race_anew(p, s, c, i, key, flat, k):
+    """The same with weights worked out from the gains."""
+    row = np.uintp(i * p.L)
+    n = c.items.shape[0]
+    top = -np.inf
+    for j in range(n):
+        top = max(top, s.gain[row + c.items[j]])
+    b = np.int64(-1)
+    best = np.inf
+    own = 0.0
+    total = 0.0
+    rest = 0.0
+    for j in range(n):
+        a = c.items[j]
+        w = exp(k * (s.gain[row + a] - top))
+        total, rest = _add(total, rest, w)
+        v = 1.0 if flat else w
+        u = uniform(derive(key, c.token[a]))
+        if u < best * v:
+            time = -log(1.0 - u) / v
+            if time < best:
+                best = time
+                b = np.int64(a)
+                own = w
+    return b, own, total + rest
 
 
 @kernel
@@ -124,10 +176,11 @@ def exp3_probability(p, s, i, b, q):
     k = _exponent(p, q)
     top = _largest(p, s, i)
     total = 0.0
+    rest = 0.0
     for a in range(p.L):
-        total += exp(k * (s.gain[row + a] - top))
+        total, rest = _add(total, rest, exp(k * (s.gain[row + a] - top)))
     # an arm known only from a list that somebody else made must not get a loss beyond all bounds
-    probability = max(exp(k * (s.gain[row + b] - top)) / total, 1e-9)
+    probability = max(exp(k * (s.gain[row + b] - top)) / (total + rest), 1e-9)
     if p.form == _AUER:
         probability = (1.0 - q) * probability + q / p.L
     return probability
@@ -143,11 +196,12 @@ def exp3_probabilities(p, s, c, i, q, out):
     for j in range(n):
         top = max(top, s.gain[row + c.items[j]])
     total = 0.0
+    rest = 0.0
     for j in range(n):
         out[j] = exp(k * (s.gain[row + c.items[j]] - top))
-        total += out[j]
+        total, rest = _add(total, rest, out[j])
     for j in range(n):
-        out[j] /= total
+        out[j] /= total + rest
         if p.form == _AUER:
             out[j] = (1.0 - q) * out[j] + q / n
 
@@ -155,6 +209,7 @@ def exp3_probabilities(p, s, c, i, q, out):
 @kernel
 def exp3_learn(p, s, i, b, reward, probability, q):
     """Arm ``b``, drawn with that probability, earned ``reward`` in [0, 1]."""
+    s.latest[i] = b
     estimate = (reward - 1.0) / probability if p.form == _LOSS else reward / probability
     if estimate == 0.0:
         return
@@ -177,12 +232,13 @@ def exp3_enter(p, s, i, a, q):
         s.gain[row + a] = 0.0 if top == -np.inf else top
     else:
         total = 0.0
+        rest = 0.0
         arms = 0
         for x in range(p.L):
             if s.gain[row + x] > -np.inf:
-                total += exp(k * (s.gain[row + x] - top))
+                total, rest = _add(total, rest, exp(k * (s.gain[row + x] - top)))
                 arms += 1
-        s.gain[row + a] = top + log(total / arms) / k
+        s.gain[row + a] = top + log((total + rest) / arms) / k
     _renew(p, s, i, q)
 
 

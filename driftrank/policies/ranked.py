@@ -19,14 +19,17 @@ def _no_level(p, s, e):
 class RankedBandits(Policy):
     r"""K bandits with L arms each, one for every position (Radlinski, Kleinberg and Joachims, 2008).
 
-    The bandit of position i proposes :math:`b_i`. If that item stands higher up already, one drawn uniformly from those not shown yet takes the place. The
-    reward of bandit i is 1 if its own proposal was shown and clicked, else 0, and it learns this of :math:`b_i` at every step, also below the click.
+    The bandit of position i proposes :math:`b_i`. If that item stands higher up already, one drawn uniformly from those
+    not shown yet takes the place. The reward of bandit i is 1 if its own proposal was shown and clicked, else 0, and it
+    learns this of :math:`b_i` at every step, also below the click.
 
     A subclass plugs in the bandit with three kernels, in which ``i`` is a position, counted from 0:
 
     * ``level(p, s, e)``: computed once a step and handed to ``propose`` as ``q``;
-    * ``propose(p, s, e, c, i, key, q)``: the proposed slot, one of the candidates, and the probability with which it is proposed; ``key`` is its randomness;
-    * ``learn(p, s, e, i, b, reward, probability)``: proposal ``b`` earned ``reward``; the probability is -1 where it is not known any more.
+    * ``propose(p, s, e, c, i, key, q)``: the proposed slot, one of the candidates, and the probability with which it
+      is proposed; ``key`` is its randomness;
+    * ``learn(p, s, e, i, b, reward, probability)``: proposal ``b`` earned ``reward``; the probability is -1 where it is
+      not known any more.
     """
 
     memo: ClassVar[int] = 2  # the proposal and its probability

@@ -29,29 +29,34 @@ from driftrank.validation import check_number
 class RankedEXP3(RankedBandits):
     r"""Ranked bandits with EXP3 at every position (Radlinski, Kleinberg and Joachims, 2008); a baseline of the paper.
 
-    The bandit of a position proposes item a with probability p(a). In the loss form, with :math:`S(a)` the sum of :math:`(1 - \text{reward})/p(a)` over the
-    steps at which a was proposed,
+    The bandit of a position proposes item a with probability p(a). In the loss form, with :math:`S(a)` the sum of
+    :math:`(1 - \text{reward})/p(a)` over the steps at which a was proposed,
 
     .. math:: p(a) \propto \exp(-\eta S(a)), \qquad \eta = \sqrt{\frac{2 \ln L}{n L}};
 
-    in the form of Auer, Cesa-Bianchi, Freund and Schapire (2002), with :math:`G(a)` the sum of :math:`\text{reward}/p(a)`,
+    in the form of Auer, Cesa-Bianchi, Freund and Schapire (2002), with :math:`G(a)` the sum of
+    :math:`\text{reward}/p(a)`,
 
-    .. math:: p(a) = (1-g) \frac{w(a)}{\sum_b w(b)} + \frac gL, \quad w(a) = \exp(g\,G(a)/L), \quad g = \min\Bigl(1, \sqrt{\tfrac{L \ln L}{(e-1) n}}\Bigr).
+    .. math:: p(a) = (1-g) \frac{w(a)}{\sum_b w(b)} + \frac gL, \quad w(a) = \exp(g\,G(a)/L), \quad
+        g = \min\Bigl(1, \sqrt{\tfrac{L \ln L}{(e-1) n}}\Bigr).
 
     Parameters
     ----------
     form
         ``"loss"`` or ``"auer"``.
     rate
-        :math:`\eta` or g; ``"auto"``: as above where the horizon n is known, else ``"anytime"``: :math:`\eta_t = \sqrt{\ln L/(t L)}`, or g with the step t for n.
+        :math:`\eta` or g; ``"auto"``: as above where the horizon n is known, else ``"anytime"``: :math:`\eta_t =
+        \sqrt{\ln L/(t L)}`, or g with the step t for n.
 
     Notes
     -----
-    Guarantee: expected reward within :math:`O(K \sqrt{n L \ln L})` of 1 - 1/e times that of the best *fixed* list, whatever the users do; nothing is promised against a
-    list that changes. Where only some items are candidates, the probabilities are those given that one of them is drawn. A new item enters with the mean weight of
-    the others. ``scores`` are the probabilities at the top position.
+    Guarantee: expected reward within :math:`O(K \sqrt{n L \ln L})` of 1 - 1/e times that of the best *fixed* list,
+    whatever the users do; nothing is promised against a list that changes. Where only some items are candidates, the
+    probabilities are those given that one of them is drawn. A new item enters with the mean weight of the others.
+    ``scores`` are the probabilities at the top position.
 
-    State: 2 K L + K floats. A step costs O(K L), with one exponential a position (K L of them where the rate is "anytime").
+    State: 2 K L + K floats and K integers. A step costs O(K L), with one exponential a position (K L of them where the
+    rate is "anytime").
 
     Examples
     --------

@@ -17,7 +17,8 @@ from driftrank.validation import check_number
 
 
 class RankedKLUCB(RankedBandits):
-    r"""Ranked bandits with KL-UCB at every position (Radlinski, Kleinberg and Joachims, 2008, with the bandit of Garivier and Cappé, 2011).
+    r"""Ranked bandits with KL-UCB at every position (Radlinski, Kleinberg and Joachims, 2008, with the bandit of
+    Garivier and Cappé, 2011).
 
     The bandit of a position proposes the item with the largest
 
@@ -34,9 +35,11 @@ class RankedKLUCB(RankedBandits):
 
     Notes
     -----
-    No guarantee is claimed, as for :class:`RankedUCB1`. Items that a position never proposed come first there. ``scores`` are the indices of the top position.
+    No guarantee is claimed, as for :class:`RankedUCB1`. Items that a position never proposed come first there.
+    ``scores`` are the indices of the top position.
 
-    State: 4 K L floats and K integers. A step costs O(K L); a bound is inverted only for items that can be the best of their position.
+    State: 4 K L floats and K integers. A step costs O(K L); a bound is inverted only for items that can be the best of
+    their position.
 
     Examples
     --------

@@ -36,8 +36,9 @@ class RankedUCB1(RankedBandits):
 
     Notes
     -----
-    No guarantee is claimed: the rewards of a position depend on what is shown above it, so they are not those of a stationary bandit until the
-    positions above have settled. Items that a position never proposed come first there. ``scores`` are the indices of the top position.
+    No guarantee is claimed: the rewards of a position depend on what is shown above it, so they are not those of a
+    stationary bandit until the positions above have settled. Items that a position never proposed come first there.
+    ``scores`` are the indices of the top position.
 
     State: 4 K L floats. A step costs O(K L).
 

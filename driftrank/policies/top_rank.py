@@ -24,11 +24,13 @@ _SOME = 0.0  # in the memo: not all items were candidates
 class TopRank(Policy):
     r"""TopRank (Lattimore, Kveton, Li and Szepesvári, 2018).
 
-    Items are in blocks: first those that no item is known to be better than, then those of which this is true when the first block is taken away, and so on. The
-    blocks are shown one after the other, each in uniformly random order. For two items i, j of a block, :math:`S(i,j)` sums the differences of their clicks (items not shown have
-    none) and :math:`M(i,j)` the absolute differences; j is known to be worse than i once
+    Items are in blocks: first those that no item is known to be better than, then those of which this is true when the
+    first block is taken away, and so on. The blocks are shown one after the other, each in uniformly random order. For
+    two items i, j of a block, :math:`S(i,j)` sums the differences of their clicks (items not shown have none) and
+    :math:`M(i,j)` the absolute differences; j is known to be worse than i once
 
-    .. math:: S(i, j) \ge \sqrt{2 M(i, j) \ln\frac{c \sqrt{M(i, j)}}{\delta}}, \qquad c = \frac{4\sqrt{2/\pi}}{\mathrm{erf}(\sqrt 2)} \approx 3.34.
+    .. math:: S(i, j) \ge \sqrt{2 M(i, j) \ln\frac{c \sqrt{M(i, j)}}{\delta}}, \qquad
+        c = \frac{4\sqrt{2/\pi}}{\mathrm{erf}(\sqrt 2)} \approx 3.34.
 
     Parameters
     ----------
@@ -39,14 +41,16 @@ class TopRank(Policy):
 
     Notes
     -----
-    Guarantee, in a stationary world, for the cascade and position-based models among others: regret :math:`O(\sum_{i<j} \frac{1}{\Delta_{ij}} \ln n)` and
-    :math:`O(\sqrt{K^3 L n \ln n})`. What is known is never doubted, so it does not follow changes.
+    Guarantee, in a stationary world, for the cascade and position-based models among others: regret :math:`O(\sum_{i<j}
+    \frac{1}{\Delta_{ij}} \ln n)` and :math:`O(\sqrt{K^3 L n \ln n})`. What is known is never doubted, so it does not
+    follow changes.
 
-    A cycle of worse items (which has probability :math:`\delta`) is put into one block. Where only some items are candidates, only those shown are compared with each other, since it
-    is no fault of the others that they were not clicked. A new item is known to be worse than none, and is compared once it has been shown.
+    A cycle of worse items (which has probability :math:`\delta`) is put into one block. Where only some items are
+    candidates, only those shown are compared with each other, since it is no fault of the others that they were not
+    clicked. A new item is known to be worse than none, and is compared once it has been shown.
 
-    State: :math:`2 L^2 + 5 L` integers. A step costs O(L), and O(L) for every click; blocks are worked out only when something new is known, at most :math:`L^2/2` times.
-    ``scores`` are minus the number of items in better blocks.
+    State: :math:`2 L^2 + 5 L` integers. A step costs O(L), and O(L) for every click; blocks are worked out only when
+    something new is known, at most :math:`L^2/2` times. ``scores`` are minus the number of items in better blocks.
 
     Examples
     --------

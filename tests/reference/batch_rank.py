@@ -26,7 +26,7 @@ class BatchRank:
         first = {a: uniform_of(key_below(key, a)) for batch in self.batches for a in batch.items}
         second = {a: uniform_of(key_below(key_below(key, 2**63), a)) for a in first}
         for batch in self.batches:
-            in_turn = sorted(batch.items, key=lambda a: (batch.count[a], first[a]))  # noqa: B023
+            in_turn = sorted(batch.items, key=lambda a: (batch.count[a], first[a]))
             chosen = in_turn[: batch.positions]
             least = min(batch.count.values())
             # those with the least count, or all there are, are in random order by their first numbers already

@@ -11,7 +11,8 @@ def uniform_of(key):
 
 
 class _RankedReference:
-    """A bandit per position; subclasses write ``propose(t, i, key) -> (item, probability)`` and ``learn(t, i, b, reward, probability)``."""
+    """A bandit per position. Subclasses write ``propose(t, i, key) -> (item, probability)`` and
+    ``learn(t, i, b, reward, probability)``."""
 
     def __init__(self, L, K, horizon=None):
         self.L, self.K, self.horizon = L, K, horizon

@@ -1,13 +1,20 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from driftrank.kernels import pure
+from driftrank.kernels.elementary import exp
 from tests.reference.index import key_below
 from tests.reference.ranked import _RankedReference, uniform_of
 
 
 class RankedEXP3(_RankedReference):
-    """All probabilities are worked out at every step from the sums S."""
+    """All probabilities are worked out at every step from the sums S.
+
+    The algorithm magnifies the smallest difference (a loss is divided by a probability that depends on earlier losses),
+    so the exponential is that of ``driftrank.kernels``, tested elsewhere, and sums are exact. """
 
     def __init__(self, L, K, horizon=None, *, form="loss", rate="auto"):
         super().__init__(L, K, horizon)
@@ -24,9 +31,10 @@ class RankedEXP3(_RankedReference):
 
     def weights(self, t, i):
         rate = -self.learning_rate(t) if self.form == "loss" else self.learning_rate(t) / self.L
-        exponents = rate * self.S[i]
-        w = np.exp(exponents - exponents.max())
-        return w / w.sum()
+        anytime = self.rate == "anytime" or (self.rate == "auto" and self.horizon is None)
+        shift = (self.S[i].min() if self.form == "loss" else self.S[i].max()) if anytime else 0.0
+        w = np.array([pure(exp)(rate * (S - shift)) for S in self.S[i]])
+        return w / math.fsum(w)
 
     def propose(self, t, i, key):
         w, u = self.weights(t, i), np.array([uniform_of(key_below(key, a)) for a in range(self.L)])
