@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from driftrank.engine import MEASURES
 from driftrank.environments.base import Environment
+from driftrank.experiments.columns import column, dictionary_column
 from driftrank.experiments.files import written, written_text
 from driftrank.experiments.table import Table
 from driftrank.validation import check_known
@@ -173,15 +174,12 @@ class Result:
         policy, query, run = np.nonzero(kept)
         n = len(self.checkpoints)
 
-        def words(codes: NDArray[np.int64], names: list[str]) -> Any:
-            return pyarrow.DictionaryArray.from_arrays(np.repeat(codes, n).astype(np.int32), pyarrow.array(names, pyarrow.string()))
-
         columns = {
-            "policy": words(policy, self.labels),
-            "query": words(query, self.queries),
-            "run": np.repeat(run, n).astype(np.int32),
-            "step": np.tile(self.checkpoints, len(policy)),
-            **{name: self.values[i][kept].reshape(-1) for i, name in enumerate(MEASURES)},
+            "policy": dictionary_column(np.repeat(policy, n), self.labels),
+            "query": dictionary_column(np.repeat(query, n), self.queries),
+            "run": column(np.repeat(run, n).astype(np.int32)),
+            "step": column(np.tile(self.checkpoints, len(policy))),
+            **{name: column(self.values[i][kept].reshape(-1)) for i, name in enumerate(MEASURES)},
         }
         return pyarrow.table(columns)
 
