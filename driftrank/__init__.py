@@ -5,8 +5,8 @@
 >>> ranking = learner.rank()
 >>> learner.update(ranking, clicks=[0, 1, 0])
 
-Everything is imported when first used: the modules of this package (``dr.environments``), the functions ``simulate`` and
-``load``, and every policy by its name (``dr.CascadeDUCB``).
+Everything is imported when first used: the modules of this package (``dr.environments``), the functions ``simulate``
+and ``load``, and every policy by its name (``dr.CascadeDUCB``).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _modules() -> set[str]:
 
 
 def _policies() -> dict[str, Any]:
-    """The policies of this package; those of other packages are known to the command line, but are not ours to offer."""
+    """The policies of this package; those of others are known to the registry, but are not ours to offer."""
     from driftrank.policies.registry import policies
 
     return {name: policy for name, policy in policies().items() if policy.__module__.startswith(f"{__name__}.")}
