@@ -178,12 +178,13 @@ class BubbleRank(Policy):
             if b >= 0:
                 if i + 1 < K and r.items[i + 1] == b:
                     if clicks[i] and not clicks[i + 1]:
-                        _wins(p, s, a, b)
+                        s.wins[a * p.L + b] += 1
                     elif clicks[i + 1] and not clicks[i]:
-                        _wins(p, s, b, a)
+                        s.wins[b * p.L + a] += 1
                     i += 1  # the pair is done
                 elif clicks[i]:
-                    _wins(p, s, a, b)
+                    s.wins[a * p.L + b] += 1
+                _reorder(p, s, a, b)
             i += 1
         for i in range(p.K - 1):
             if _settled(p, s, s.base[i + 1], s.base[i]):
@@ -224,13 +225,11 @@ def _settled(p, s, a, b):
 
 
 @kernel
-def _wins(p, s, a, b):
-    """Item ``a`` was clicked and ``b`` was not. They change places at once where the sweep over neighbours will not see
-    to it."""
-    s.wins[a * p.L + b] += 1
-    i = s.place[a]
-    j = s.place[b]
-    if i > j and (i >= p.K or i > j + 1) and _settled(p, s, a, b):
+def _reorder(p, s, a, b):
+    """Exchange two items that are in the wrong order, where the sweep over neighbours will not see to it."""
+    if s.place[a] < s.place[b]:
+        a, b = b, a
+    if (s.place[a] >= p.K or s.place[a] > s.place[b] + 1) and _settled(p, s, a, b):
         _exchange(s, a, b)
 
 

@@ -47,7 +47,7 @@ class RankedBandits(Policy):
 
 def _rank_by(level: Any, propose: Any) -> Any:
     @kernel
-    def rank(p, s, e, c, r):  # type: ignore[no-untyped-def]
+    def rank(p, s, e, c, r):
         q = level(p, s, e)
         for i in range(r.items.shape[0]):
             b, probability = propose(p, s, e, c, i, derive(e.key, 2 * i), q)
@@ -63,7 +63,7 @@ def _rank_by(level: Any, propose: Any) -> Any:
 
 def _update_by(learn: Any) -> Any:
     @kernel
-    def update(p, s, e, r, clicks, observed):  # type: ignore[no-untyped-def]
+    def update(p, s, e, r, clicks, observed):
         for i in range(r.items.shape[0]):
             shown = np.int64(r.items[i])
             b = np.int64(r.memo[2 * i])

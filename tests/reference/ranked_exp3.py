@@ -14,7 +14,7 @@ class RankedEXP3(_RankedReference):
     """All probabilities are worked out at every step from the sums S.
 
     The algorithm magnifies the smallest difference (a loss is divided by a probability that depends on earlier losses),
-    so the exponential is that of ``driftrank.kernels``, tested elsewhere, and sums are exact. """
+    so the exponential is that of ``driftrank.kernels``, tested elsewhere, and sums are exact."""
 
     def __init__(self, L, K, horizon=None, *, form="loss", rate="auto"):
         super().__init__(L, K, horizon)
