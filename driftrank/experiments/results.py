@@ -241,7 +241,7 @@ class Result:
     def _of(self, policy: str, measure: str) -> NDArray[np.float64]:
         check_known("measure", measure, (*MEASURES, "realised"))
         own: NDArray[np.float64] = self.values[:, self._policy(policy)]
-        by_name = dict(zip(MEASURES, own, strict=True))
+        by_name: dict[str, NDArray[np.float64]] = dict(zip(MEASURES, own, strict=True))
         if measure == "realised":  # regret with the clicks that came instead of those expected
             return by_name["regret"] + by_name["reward"] - by_name["clicks"]
         return by_name[measure]

@@ -119,7 +119,7 @@ class Policy:
     def parameters(self, problem: Problem) -> dict[str, float]:
         """The numbers that the kernels see: ``"auto"`` resolved, words encoded. Integers stay integers."""
         numbers: dict[str, float] = {"L": problem.L, "K": problem.K}
-        for item in dataclasses.fields(self):  # type: ignore[arg-type]
+        for item in dataclasses.fields(self):
             value = getattr(self, item.name)
             if item.name in self.choices:
                 value = self.choices[item.name].index(value)
@@ -150,14 +150,14 @@ class Policy:
 
     def replace(self, **changes: Any) -> Self:
         """The same policy with other parameters."""
-        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+        return dataclasses.replace(self, **changes)
 
     @property
     def spec(self) -> str:
         """The policy as it is written on the command line: name and parameters that differ from the defaults."""
         changed = [
             f"{f.name}={_written(getattr(self, f.name))}"
-            for f in dataclasses.fields(self)  # type: ignore[arg-type]
+            for f in dataclasses.fields(self)
             if getattr(self, f.name) != f.default
         ]
         return type(self).__name__ + (":" + ",".join(changed) if changed else "")
@@ -208,7 +208,7 @@ def _inherits_own(cls: type, name: str) -> bool:
 
 
 def _rank_by(level: Any, index: Any) -> Any:
-    def rank(p, s, e, c, r):  # type: ignore[no-untyped-def]
+    def rank(p, s, e, c, r):
         q = level(p, s, e)
         K = r.items.shape[0]
         filled = 0
@@ -223,7 +223,7 @@ def _rank_by(level: Any, index: Any) -> Any:
 
 def _scores_by(level: Any, index: Any) -> Any:
     @kernel
-    def scores(p, s, e, c, out):  # type: ignore[no-untyped-def]
+    def scores(p, s, e, c, out):
         q = level(p, s, e)
         for j in range(c.items.shape[0]):
             out[j] = index(p, s, e, c, c.items[j], q)
