@@ -32,7 +32,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Bench:
-    """Measures for ``seconds`` at a time, ``repeats`` times, and takes the best: what else runs on a machine only slows."""
+    """Measures for ``seconds``, ``repeats`` times, and takes the best: what else runs on a machine only slows."""
 
     seconds: float = 0.6
     repeats: int = 3

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from driftrank import __version__
 from driftrank.engine import Unit, cores
 from driftrank.environments.base import Environment
@@ -69,11 +71,11 @@ def run_in_folder(
         check_integer("threads", threads, 1)
     settings = dict(settings) | dict(zip(ORIGIN, (__version__, _digest(environment)), strict=True))
     text = write_toml(settings, "These are the settings of the simulation in this folder.")
-    toml = Path(folder) / "run.toml"
+    path = usable_folder(folder)
+    toml = path / "run.toml"
     before = toml.read_text(encoding="utf-8", errors="replace") if toml.is_file() else None
     if resume and before is not None:
         _check_same(toml, read_toml(toml), settings)
-    path = usable_folder(folder)
     identity = {key: _plain(settings[key]) for key in sorted(settings) if key not in INDIFFERENT | {"runs"}}
     journal = Journal(path, identity, result)
     finished: set[tuple[str, str, int]] = set()
@@ -84,13 +86,10 @@ def run_in_folder(
     written_text(toml, text)
     result.cores = threads or cores()
     begin, earlier = time.perf_counter(), result.seconds
-    kept, wanted = len(finished), len(result.labels) * len(result.queries) * runs
 
     def on_unit(label: str, unit: Unit, measures: Any, seconds: float) -> None:
-        nonlocal kept
         result.seconds = earlier + time.perf_counter() - begin
         journal.add(label, unit.query, unit.runs, measures, seconds)
-        kept += len(unit.runs)
 
     try:
         simulate(
@@ -99,15 +98,17 @@ def run_in_folder(
         )  # fmt: skip
         result.seconds = earlier + time.perf_counter() - begin
         journal.save()
-    except KeyboardInterrupt as stop:
+    except BaseException as stop:
+        ended = ~np.isnan(result.values[0, ..., -1])
+        kept = int(ended.sum())
+        if not kept and before is not None:
+            written_text(toml, before)  # nothing came of this: the folder is as it was
+        if not isinstance(stop, KeyboardInterrupt):
+            journal.flush()
+            raise
         if kept:
             journal.save()
-        elif before is not None:
-            written_text(toml, before)  # nothing came of this: the folder is as it was
-        raise Interrupted(path, kept, wanted) from stop
-    except Exception:
-        journal.flush()
-        raise
+        raise Interrupted(path, kept, ended.size) from stop
     return result
 
 

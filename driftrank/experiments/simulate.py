@@ -93,6 +93,7 @@ def prepare(
     """What is to be run, and the result without its runs. What can be wrong is found here, before anything runs."""
     check_choice("device", device, DEVICES)
     check_integer("horizon", horizon, 1)
+    check_integer("horizon", horizon, 1, 2**53)  # beyond that, steps are not told apart
     check_integer("runs", runs, 1)
     check_integer("seed", seed, 0, 2**63 - 1)
     if isinstance(policies, (Policy, str)):
