@@ -52,7 +52,8 @@ def simulate(
     progress
         Show a progress bar; by default where a person is watching.
     finished, on_unit
-        To go on with an interrupted simulation: runs (label, query, run) to leave out, and what to call with every finished unit.
+        To go on with an interrupted simulation: runs (label, query, run) to leave out, and what to call with every
+        finished unit.
 
     Examples
     --------

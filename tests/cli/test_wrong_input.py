@@ -139,7 +139,7 @@ def test_full_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
     monkeypatch.setattr(pyarrow.parquet, "write_table", full)
     assert run(["simulate", *SMALL, "--out", str(tmp_path)]) == 1
     assert capsys.readouterr().err == "driftrank: error: No space left on device\n"
-    assert not [path for path in tmp_path.rglob("*.parquet")]
+    assert not list(tmp_path.rglob("*.parquet"))
 
 
 def test_too_large_for_the_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
