@@ -117,25 +117,30 @@ def _race(p, s, c, i, key, flat):
     row = np.uintp(i * p.L)
     n = c.items.shape[0]
     b = np.int64(-1)
-    best = np.inf
     own = 0.0
+    speed = 0.0  # the winner's weight in the race, and
+    best = 1.0  # its time multiplied with that
     total = 0.0
     rest = 0.0
     first = np.int64(s.latest[i]) if n == p.L else np.int64(-1)
-    if first >= 0 and s.weight[row + np.uintp(first)] > 0.0:
+    if first >= 0 and s.weight[row + np.uintp(first)] == 0.0:
+        first = np.int64(-1)
+    if first >= 0:
         b = first
         own = s.weight[row + np.uintp(b)]
-        best = -log(1.0 - uniform(derive(key, c.token[b]))) / (1.0 if flat else own)
+        speed = 1.0 if flat else own
+        best = -log(1.0 - uniform(derive(key, c.token[b])))
     for j in range(n):
         a = c.items[j]
         w = s.weight[row + a]
         total, rest = _add(total, rest, w)
         v = 1.0 if flat else w
         u = uniform(derive(key, c.token[a]))
-        if u < best * v and a != first:
-            time = -log(1.0 - u) / v
-            if time < best:
+        if u * speed < best * v and a != first:
+            time = -log(1.0 - u)
+            if time * speed < best * v:
                 best = time
+                speed = v
                 b = np.int64(a)
                 own = w
     return b, own, total + rest
@@ -150,8 +155,9 @@ def _race_anew(p, s, c, i, key, flat, k):
     for j in range(n):
         top = max(top, s.gain[row + c.items[j]])
     b = np.int64(-1)
-    best = np.inf
     own = 0.0
+    speed = 0.0
+    best = 1.0
     total = 0.0
     rest = 0.0
     for j in range(n):
@@ -160,10 +166,11 @@ def _race_anew(p, s, c, i, key, flat, k):
         total, rest = _add(total, rest, w)
         v = 1.0 if flat else w
         u = uniform(derive(key, c.token[a]))
-        if u < best * v:
-            time = -log(1.0 - u) / v
-            if time < best:
+        if u * speed < best * v:
+            time = -log(1.0 - u)
+            if time * speed < best * v:
                 best = time
+                speed = v
                 b = np.int64(a)
                 own = w
     return b, own, total + rest

@@ -10,6 +10,8 @@ from driftrank.kernels import kernel
 from driftrank.kernels.rng import derive
 from driftrank.policies.base import Policy
 
+_MOST = np.uint64(2**64 - 1)
+
 
 @kernel
 def _no_level(p, s, e):
@@ -88,15 +90,15 @@ def _stands_above(r, i, a):
 def _replacement(c, r, i, key):
     """A candidate drawn uniformly from those not among the first ``i`` of the list."""
     chosen = c.items[0]
-    least = np.uint64(0)
-    found = False
+    least = _MOST
     for j in range(c.items.shape[0]):
         a = c.items[j]
-        if _stands_above(r, i, a):
-            continue
-        u = derive(key, c.token[a])
-        if not found or u < least:
-            found = True
-            least = u
-            chosen = a
+        shown = False
+        for n in range(i):
+            shown |= r.items[n] == a
+        # selected, not branched to: which number is the least cannot be foreseen
+        u = _MOST if shown else derive(key, c.token[a])
+        better = u < least
+        chosen = a if better else chosen
+        least = u if better else least
     return chosen
