@@ -1,5 +1,17 @@
 """The command line. One file per command, found by looking: ``cli/NAME.py`` holds the function ``NAME``."""
 
-from driftrank.cli.app import main
+from __future__ import annotations
 
-__all__ = ["main"]
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """The entry point of the command line."""
+    try:
+        from driftrank.cli.app import start
+
+        sys.exit(start(sys.argv[1:] if arguments is None else arguments))
+    except KeyboardInterrupt:  # before anything has begun
+        sys.exit(130)

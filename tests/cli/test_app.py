@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import ctypes
 import json
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 import driftrank
+from driftrank.cli._stopping import Stopping
 from driftrank.cli.app import commands, make_app, run
 from driftrank.environments.registry import environments
 from driftrank.policies.registry import policies
@@ -18,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 def modules_after(*arguments: str) -> set[str]:
     """What is imported, in a process of its own, by the time a command is done."""
-    code = "import json, sys; from driftrank.cli.app import main\ntry: main(sys.argv[1:])\n"
+    code = "import json, sys; from driftrank.cli import main\ntry: main(sys.argv[1:])\n"
     code += "finally: print(json.dumps([name for name in sys.modules if sys.modules[name]]), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
@@ -135,10 +138,52 @@ def test_interrupts_anywhere(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert capsys.readouterr().err == "driftrank: stopped\n"
 
 
-def test_signal_handler_is_put_back() -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    run(["--version"])
-    assert signal.getsignal(signal.SIGTERM) is before
+def test_an_error_that_an_interrupt_led_to(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def half_compiled() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise RuntimeError("no compiled object yet") from None
+
+    monkeypatch.setattr("driftrank.policies.registry.policies", half_compiled)
+    assert run(["policies"]) == 130
+    assert capsys.readouterr().err == "driftrank: stopped\n"
+
+
+def test_an_interrupt_in_a_callback_is_not_lost() -> None:
+    called = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))
+
+    def wait() -> None:
+        called()  # C code cannot raise: the exception is only reported
+        time.sleep(20)
+
+    begin = time.monotonic()
+    with Stopping() as stopping, pytest.raises(KeyboardInterrupt):
+        wait()
+    assert stopping.asked
+    assert time.monotonic() - begin < 10
+
+
+def test_other_reports_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda what: told.append(what.exc_type))
+    with Stopping():
+        ctypes.CFUNCTYPE(None)(lambda: 1 / 0)()
+    assert told == [ZeroDivisionError]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_handlers_are_put_back(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with Stopping():
+        assert signal.getsignal(number) != before
+    assert signal.getsignal(number) is before
+    signal.signal(number, signal.SIG_IGN)
+    try:
+        with Stopping():
+            assert signal.getsignal(number) is signal.SIG_IGN  # as nohup and & want it
+    finally:
+        signal.signal(number, before)
 
 
 def test_library_can_be_told_from_command() -> None:
