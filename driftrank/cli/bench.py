@@ -52,7 +52,10 @@ def bench(
     if json:
         show_json(measured)
         return
-    typer.echo(f"All {measured['cores']} cores; the NumPy loop on one core, as people run it.\n")
+    typer.echo(f"All {measured['cores']} cores; the NumPy loop on one core, as people run it.")
+    if measured["load"] > 0.5:
+        typer.echo(f"This machine was busy (load {measured['load']:g}): ratios come out too low.")
+    typer.echo()
     show_table(speed_table(measured))
     for what in ("items", "horizons", "windows"):
         if what in measured:

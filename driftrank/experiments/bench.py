@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -44,6 +45,7 @@ class Bench:
 
     def against_numpy(self, chosen: Iterable[str] = ()) -> dict[str, Any]:
         """Steps per second of policies on all cores, and of a NumPy loop on one, in the paper's environment."""
+        load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
         n = cores() * -(-10 // cores())  # a unit of work for every core
         environment = Abrupt(yandex_like(n, seed=0), k=3)
         numpy = self._numpy(environment)
@@ -52,6 +54,7 @@ class Bench:
         return {
             "numpy": {"policy": "CascadeSWUCB", "steps_per_second": round(numpy), "cores": 1},
             "cores": cores(),
+            "load": round(load, 2),  # how many processes wanted to run before this began
             "horizon": HORIZON,
             "policies": {
                 spec: {
