@@ -84,7 +84,7 @@ class Simulator:
         floats, ints = (np.empty((n, len(row)), row.dtype) for row in fresh)
         origins = np.zeros(n, np.int64)
         room = (
-            np.arange(L, dtype=np.uint32), np.arange(L), np.zeros(K, np.uint32), np.zeros(K),
+            np.arange(L, dtype=np.uint32), np.arange(L), np.arange(K, dtype=np.uint32), np.zeros(K),
             np.zeros(K * self.policy.memo), np.zeros(K, np.int8),
         )  # fmt: skip
         keys = np.array([run_key(task.seed, unit.query, run) for run in unit.runs], np.uint64)

@@ -50,6 +50,23 @@ def insert(r, first, filled, end, u, a, e, c, ties):
 
 
 @kernel
+def listed(r, a):
+    """Whether item ``a`` is in the list."""
+    for i in range(r.items.shape[0]):
+        if r.items[i] == a:
+            return True
+    return False
+
+
+@kernel
+def offer(r, u, a, e, c, ties):
+    """Offer item ``a`` with score ``u``, which may be in the list already, to a full list."""
+    K = r.items.shape[0]
+    if u >= r.score[K - 1] and not listed(r, a):
+        insert(r, 0, K, K, u, a, e, c, ties)
+
+
+@kernel
 def arrange(r, order):
     """Turn a list that is sorted best first into the wanted order."""
     if order == _INCREASING:

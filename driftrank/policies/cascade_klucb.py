@@ -10,11 +10,20 @@ import numpy as np
 from driftrank.kernels import kernel
 from driftrank.kernels.elementary import log
 from driftrank.kernels.kl import entropy, exploration_level, kl_ucb_given
-from driftrank.kernels.top import arrange, insert
-from driftrank.kernels.tuples import Field, field, integers
+from driftrank.kernels.top import arrange, insert, listed, offer
+from driftrank.kernels.tuples import Field, field
 from driftrank.policies.base import IndexPolicy
-from driftrank.policies.cascade_ucb1 import INITIAL, in_first_position
+from driftrank.policies.cascade_ucb1 import INITIAL, check_initial, in_first_position
 from driftrank.validation import check_number
+
+
+@kernel
+def _index(p, s, e, c, a, q):
+    if p.initial and e.t <= p.L:
+        return in_first_position(e, c, a)
+    if s.N[a] == 0.0:
+        return np.inf
+    return kl_ucb_given(s.mean[a], q / s.N[a], s.entropy[a])
 
 
 class CascadeKLUCB(IndexPolicy):
@@ -32,10 +41,10 @@ class CascadeKLUCB(IndexPolicy):
     Notes
     -----
     Guarantee, in a stationary world: regret of order :math:`\sum_a \frac{(1+\epsilon)\Delta_a(1+\ln(1/\Delta_a))}{\mathrm{kl}(\alpha_a, \alpha_K)} \ln n`.
-    State: 5 L + 1 floats, K integers.
+    State: 4 L floats.
 
     A bound is inverted only for items that can be among the K best, which :math:`\mathrm{kl}(\bar\alpha, \theta)` against the K-th best bound so far :math:`\theta`
-    tells without a logarithm; items shown last are visited first, so mostly K inversions are needed.
+    tells without a logarithm; the items of the last list are visited first, so mostly K inversions are needed.
 
     Examples
     --------
@@ -54,6 +63,7 @@ class CascadeKLUCB(IndexPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number("c", self.c, 0)
+        check_initial(self)
 
     def fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
         return {
@@ -61,10 +71,6 @@ class CascadeKLUCB(IndexPolicy):
             "X": field("L"),
             "mean": field("L"),
             "entropy": field("L"),  # of the mean
-            # the list last learnt from: a guess at the next one, nothing more
-            "latest": integers("K", fill=-1),
-            "guessed": field("L"),  # items of that list carry its number
-            "guess": field(1),
         }
 
     @staticmethod
@@ -72,57 +78,32 @@ class CascadeKLUCB(IndexPolicy):
     def level(p, s, e):
         return exploration_level(e.t, p.c)
 
-    @staticmethod
-    @kernel
-    def index(p, s, e, c, a, q):
-        if p.initial and e.t <= p.L:
-            return in_first_position(e, c, a)
-        if s.N[a] == 0.0:
-            return np.inf
-        return kl_ucb_given(s.mean[a], q / s.N[a], s.entropy[a])
+    index = staticmethod(_index)
 
     @staticmethod
     @kernel
     def rank(p, s, e, c, r):
         q = exploration_level(e.t, p.c)
         K = r.items.shape[0]
-        n = c.items.shape[0]
-        filled = 0
-        if p.initial and e.t <= p.L:
-            for j in range(n):
-                filled = insert(r, 0, filled, K, in_first_position(e, c, c.items[j]), c.items[j], e, c, p.ties)
-            return
-        guesses = s.latest.shape[0]
-        if n < p.L or s.latest[guesses - 1] < 0:
-            guesses = 0  # not all of them need be candidates
+        for i in range(K):  # the list that r holds is a guess at the new one
+            insert(r, 0, i, K, _index(p, s, e, c, r.items[i], q), r.items[i], e, c, p.ties)
         theta = -1.0
         log_theta = 0.0
         log_rest = 0.0
-        for j in range(guesses + n):
-            if j < guesses:
-                a = np.uint32(s.latest[j])
-            else:
-                a = c.items[j - guesses]
-                if guesses > 0 and s.guessed[a] == s.guess[0]:
+        for j in range(c.items.shape[0]):
+            a = c.items[j]
+            mean = s.mean[a]
+            worst = r.score[K - 1]
+            if mean < worst < 0.999999 and s.N[a] > 0.0 and (e.t > p.L or not p.initial):
+                if worst != theta:
+                    theta = worst
+                    log_theta = log(theta)
+                    log_rest = log(1.0 - theta)
+                # N kl(mean, theta) above the level: the bound of a is below theta (by more than rounding can hide)
+                if s.N[a] * (s.entropy[a] - mean * log_theta - (1.0 - mean) * log_rest) > q * (1.0 + 1e-9):
                     continue
-            u = np.inf
-            if s.N[a] > 0.0:
-                if filled == K:
-                    worst = r.score[K - 1]
-                    if worst == np.inf:
-                        continue
-                    if worst != theta:
-                        theta = worst
-                        log_theta = log(theta)
-                        log_rest = log(1.0 - theta)
-                    mean = s.mean[a]
-                    # N kl(mean, theta) above the level: the bound of a is below theta (by more than rounding can hide)
-                    if mean < theta < 0.999999 and s.N[a] * (
-                        s.entropy[a] - mean * log_theta - (1.0 - mean) * log_rest
-                    ) > q * (1.0 + 1e-9):
-                        continue
-                u = kl_ucb_given(s.mean[a], q / s.N[a], s.entropy[a])
-            filled = insert(r, 0, filled, K, u, a, e, c, p.ties)
+            if not listed(r, a):
+                offer(r, _index(p, s, e, c, a, q), a, e, c, p.ties)
         arrange(r, p.order)
 
     @staticmethod
@@ -135,12 +116,6 @@ class CascadeKLUCB(IndexPolicy):
                 s.X[a] += 1.0
             s.mean[a] = s.X[a] / s.N[a]
             s.entropy[a] = entropy(s.mean[a])
-        s.guess[0] += 1.0
-        for i in range(s.latest.shape[0]):
-            s.latest[i] = -1
-            if i < r.items.shape[0]:
-                s.latest[i] = r.items[i]
-                s.guessed[r.items[i]] = s.guess[0]
 
     @staticmethod
     @kernel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from driftrank.kernels import kernel
 from driftrank.kernels.rng import beta, derive
@@ -36,6 +36,8 @@ class CascadeTS(IndexPolicy):
     >>> learner.scores()["a"]  # the mean of Beta(2, 3)
     0.4
     """
+
+    costly: ClassVar[bool] = True
 
     a0: float = 1.0
     b0: float = 1.0

@@ -20,6 +20,12 @@ from driftrank.validation import check_number
 INITIAL = ("inf", "first_position")
 
 
+def check_initial(policy: Any) -> None:
+    """An item cannot be shown on top by a list that is turned round."""
+    if policy.initial == "first_position" and policy.order == "increasing":
+        raise ValueError("order='increasing': cannot go with initial='first_position', which shows an item on top")
+
+
 @kernel
 def in_first_position(e, c, a):
     """The index in the first L steps: item t on top, the others shuffled."""
@@ -60,6 +66,7 @@ class CascadeUCB1(IndexPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number("exploration", self.exploration, 0)
+        check_initial(self)
 
     def fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
         return {"N": field("L"), "X": field("L"), "mean": field("L", fill=math.inf), "radius": field("L")}

@@ -107,7 +107,7 @@ class Learner:
             check_integer("k", k, 1, self.k)
         slots = self._candidates(candidates)
         length = min(self.k if k is None else k, len(slots))
-        items = np.zeros(length, np.uint32)
+        items = slots[:length].copy()  # any list of candidates will do to start from
         score = np.zeros(length)
         memo = np.full(length * self.policy.memo, -1.0)
         event = self._event(now, key)

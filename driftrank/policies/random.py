@@ -22,6 +22,7 @@ class Random(IndexPolicy):
     """
 
     claims: ClassVar[tuple[str, ...]] = ()
+    costly: ClassVar[bool] = True
 
     def fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
         return {}

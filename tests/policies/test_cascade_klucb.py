@@ -73,7 +73,8 @@ def test_pruning_leaves_out_no_item(stream):
         CascadeKLUCB(c=0),
         CascadeKLUCB(ties="index"),
         CascadeKLUCB(feedback="last"),
-        CascadeKLUCB(initial="first_position", order="increasing"),
+        CascadeKLUCB(initial="first_position"),
+        CascadeKLUCB(order="increasing"),
     ],
     ids=lambda policy: policy.spec,
 )
@@ -124,3 +125,8 @@ def test_pruning_keeps_ties(others):
     first = [learner.rank(key=key)[0] for key in range(100)]
     assert 25 < first.count("a") < 75
     assert "c" not in first
+
+
+def test_first_position_and_increasing_order_do_not_go_together():
+    with pytest.raises(ValueError, match="order='increasing'"):
+        CascadeKLUCB(initial="first_position", order="increasing")
