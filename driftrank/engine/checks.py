@@ -33,7 +33,9 @@ def stepped_by_hand(policy: Policy, environment: Environment, steps: int, seed: 
     query = environment.names[0]
     model = environment.click_model
     key = run_key(seed, query, run)
-    learner = policy.start(range(len(environment.queries[query])), environment.k, seed=seed, horizon=steps, query=query, run=run)
+    learner = policy.start(
+        range(len(environment.queries[query])), environment.k, seed=seed, horizon=steps, query=query, run=run
+    )
     out = np.zeros((steps, len(MEASURES)))
     totals = np.zeros(len(MEASURES))
     starts, alphas, optimal = environment.stretches(steps, query, run, seed)

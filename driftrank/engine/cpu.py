@@ -33,9 +33,11 @@ def run_on_cpu(
     threads: int | None = None,
     tick: Callable[[int, int], None] = lambda policy, steps: None,
 ) -> None:
-    """Run units, a policy at a time; ``tick`` hears of the steps done. Kernels let go of Python's lock, so threads are enough.
+    """Run units, a policy at a time; ``tick`` hears of the steps done. Kernels let go of Python's lock, so threads are
+    enough.
 
-    Ctrl-C, or any error, stops the kernels within a fraction of a second; what was finished has been handed to ``done``.
+    Ctrl-C, or any error, stops the kernels within a fraction of a second; what was finished has been handed to
+    ``done``.
     """
     threads = cores() if threads is None else threads
     check_integer("threads", threads, 1)

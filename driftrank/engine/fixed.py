@@ -14,7 +14,9 @@ from driftrank.environments.base import Environment
 ENUMERATE = 20_000
 
 
-def best_fixed_list(environment: Environment, horizon: int, query: str | int = 0, run: int = 0, seed: int = 0) -> NDArray[np.int32]:
+def best_fixed_list(
+    environment: Environment, horizon: int, query: str | int = 0, run: int = 0, seed: int = 0
+) -> NDArray[np.int32]:
     """The list R with the largest sum over the steps of r(R, alpha_t), in the cascade model's reward.
 
     That is no matter of sorting. Where there are few sets all are tried; else the list is built greedily and then
@@ -45,7 +47,7 @@ def _greedy(value, L: int, K: int) -> tuple[int, ...]:  # type: ignore[no-untype
 
 def _exchanged(value, chosen: tuple[int, ...], L: int) -> tuple[int, ...]:  # type: ignore[no-untyped-def]
     while True:
-        swaps = [chosen[:i] + (a,) + chosen[i + 1 :] for i in range(len(chosen)) for a in range(L) if a not in chosen]
+        swaps = [(*chosen[:i], a, *chosen[i + 1 :]) for i in range(len(chosen)) for a in range(L) if a not in chosen]
         better = max(swaps, key=value, default=chosen)
         if value(better) <= value(chosen) + 1e-12:
             return chosen

@@ -18,9 +18,9 @@ def simulate(
 ):  # fmt: skip
     """Take every run from step ``first`` to ``last``.
 
-    ``fresh_*`` is a state before its first step; ``items``, ``score``, ``memo`` and ``clicks`` are room for one list; ``origins`` holds the
-    step before each run's (last) start. ``totals`` holds, per run, the regret, the expected reward and the clicks so far; ``out`` gets
-    them at every checkpoint, the next of which is number ``mark_first``.
+    ``fresh_*`` is a state before its first step; ``items``, ``score``, ``memo`` and ``clicks`` are room for one list;
+    ``origins`` holds the step before each run's (last) start. ``totals`` holds, per run, the regret, the expected
+    reward and the clicks so far; ``out`` gets them at every checkpoint, the next of which is number ``mark_first``.
     """
     p = PARAMETERS(row)
     c = Candidates(slots, token)
@@ -44,7 +44,9 @@ def simulate(
                         ints[run, i] = fresh_ints[i]
                     origins[run] = begin - 1
                     INIT(p, s, Event(1, 1.0, derive(derive(keys[run], begin), POLICY)), c)
-                e = Event(begin - origins[run], np.float64(begin - origins[run]), derive(derive(keys[run], begin), POLICY))
+                e = Event(
+                    begin - origins[run], np.float64(begin - origins[run]), derive(derive(keys[run], begin), POLICY)
+                )
                 TOLD(p, s, e, c, alpha, fixed[run])
             origin = origins[run]
             for t in range(begin, end + 1):

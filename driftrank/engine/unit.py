@@ -76,8 +76,10 @@ class Simulator:
         self.run(Unit(0, self.task.environment.names[0], ()), lambda steps: True)
 
     def run(self, unit: Unit, tick: Callable[[int], bool]) -> NDArray[np.float64] | None:
-        """The measures of a unit, (runs, checkpoints, measures), or None when ``tick``, which is told of the steps done,
-        says stop."""
+        """The measures of a unit, (runs, checkpoints, measures).
+
+        None when ``tick``, which is told of the steps done, says stop.
+        """
         task, program, n = self.task, self.program(unit.query), len(unit.runs)
         L, K = program.problem.L, program.problem.K
         fresh = program.layout.empty()

@@ -20,7 +20,9 @@ def column(values: NDArray[Any]) -> pyarrow.Array:
     import pyarrow
 
     whole = np.ascontiguousarray(values)
-    return pyarrow.Array.from_buffers(pyarrow.from_numpy_dtype(whole.dtype), len(whole), [None, pyarrow.py_buffer(whole)])
+    return pyarrow.Array.from_buffers(
+        pyarrow.from_numpy_dtype(whole.dtype), len(whole), [None, pyarrow.py_buffer(whole)]
+    )
 
 
 def text_column(values: Sequence[str]) -> pyarrow.Array:

@@ -83,8 +83,9 @@ class Result:
     def curve(self, policy: str, measure: str = "regret") -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean over queries and runs at every checkpoint, and its standard error.
 
-        ``measure`` is ``"regret"`` (from the probabilities), ``"realised"`` (regret with the clicks that came), ``"reward"`` or ``"clicks"``.
-        The error is that of the mean over queries (their runs averaged), or over runs where there is only one query.
+        ``measure`` is ``"regret"`` (from the probabilities), ``"realised"`` (regret with the clicks that came),
+        ``"reward"`` or ``"clicks"``. The error is that of the mean over queries (their runs averaged), or over runs
+        where there is only one query.
         """
         return _mean_and_error(self._of(policy, measure))
 
@@ -92,7 +93,9 @@ class Result:
         """Mean regret of steps start+1 .. end (the whole run by default). Both must be checkpoints."""
         return self.between(policy, start, end)[0]
 
-    def between(self, policy: str, start: int = 0, end: int | None = None, measure: str = "regret") -> tuple[float, float]:
+    def between(
+        self, policy: str, start: int = 0, end: int | None = None, measure: str = "regret"
+    ) -> tuple[float, float]:
         """Mean and standard error of a measure over steps start+1 .. end."""
         values = self._of(policy, measure)
         span = values[..., self._place(self.horizon if end is None else end)]
@@ -188,7 +191,9 @@ class Result:
         try:
             import pandas  # noqa: F401
         except ImportError:
-            raise ImportError("to_frame needs pandas: pip install 'driftrank[pandas]' (to_arrow does without)") from None
+            raise ImportError(
+                "to_frame needs pandas: pip install 'driftrank[pandas]' (to_arrow does without)"
+            ) from None
         return self.to_arrow().to_pandas()
 
     def save(self, directory: str | os.PathLike[str], *, metadata: Mapping[str, str] | None = None) -> Path:

@@ -11,6 +11,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Table:
+    """Rows under named columns."""
+
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
     formats: Sequence[str | None]  #: by column; None for text
@@ -27,7 +29,9 @@ class Table:
         widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]
         lines = []
         for row in cells:
-            padded = [c.ljust(w) if f is None else c.rjust(w) for c, w, f in zip(row, widths, self.formats, strict=True)]
+            padded = [
+                c.ljust(w) if f is None else c.rjust(w) for c, w, f in zip(row, widths, self.formats, strict=True)
+            ]
             lines.append("  ".join(padded).rstrip())
         return "\n".join([lines[0], "  ".join("-" * w for w in widths), *lines[1:]])
 
@@ -60,14 +64,20 @@ class Table:
         from html import escape
 
         def row(cells: Sequence[str], tag: str) -> str:
-            parts = [f'<{tag}{"" if f is None else " class=number"}>{escape(c)}</{tag}>' for c, f in zip(cells, self.formats, strict=True)]
+            parts = [
+                f"<{tag}{'' if f is None else ' class=number'}>{escape(c)}</{tag}>"
+                for c, f in zip(cells, self.formats, strict=True)
+            ]
             return "<tr>" + "".join(parts) + "</tr>"
 
         body = "\n".join(row(cells, "td") for cells in self.cells())
         return f"<table>\n<thead>{row(self.columns, 'th')}</thead>\n<tbody>\n{body}\n</tbody>\n</table>"
 
     def to_latex(self) -> str:
-        lines = [" & ".join(row).replace("%", r"\%").replace("±", r"$\pm$").replace("_", r"\_") + r" \\" for row in [list(self.columns), *self.cells()]]
+        lines = [
+            " & ".join(row).replace("%", r"\%").replace("±", r"$\pm$").replace("_", r"\_") + r" \\"
+            for row in [list(self.columns), *self.cells()]
+        ]
         spec = "".join("l" if f is None else "r" for f in self.formats)
         body = "\n".join([lines[0], r"\midrule", *lines[1:]])
         return f"\\begin{{tabular}}{{{spec}}}\n\\toprule\n{body}\n\\bottomrule\n\\end{{tabular}}\n"

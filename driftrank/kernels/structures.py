@@ -24,7 +24,8 @@ class Candidates(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """A list of items; ``rank`` fills it, ``update`` gets it back. It always holds distinct candidates, before ``rank`` too."""
+    """A list of items; ``rank`` fills it, ``update`` gets it back. It always holds distinct candidates, before
+    ``rank`` too."""
 
     items: NDArray[np.uint32]  #: slots, top first
     score: NDArray[np.float64]  #: what each was ranked by

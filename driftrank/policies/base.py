@@ -57,8 +57,8 @@ class Kernels(NamedTuple):
     """The compiled functions of a policy."""
 
     init: Any  #: (p, s, e, c): first state; every field is at its fill value before
-    #: (p, s, e, c, r): fill the list; must not change the state. On entry ``r.items`` holds some list of candidates, which may
-    #: speed up the search for the new one but must not have a say in it.
+    #: (p, s, e, c, r): fill the list; must not change the state. On entry ``r.items`` holds some list of candidates,
+    #: which may speed up the search for the new one but must not have a say in it.
     rank: Any
     update: Any  #: (p, s, e, r, clicks, observed): learn; the first ``observed`` positions were looked at
     scores: Any  #: (p, s, e, c, out): what every candidate is worth
@@ -144,7 +144,9 @@ class Policy:
             raise TypeError(f"{cls.__name__} lacks the kernel{'s' * (len(missing) > 1)} {', '.join(missing)}")
         return Kernels(*(getattr(cls, name) for name in Kernels._fields))
 
-    def start(self, items: Any, k: int, *, seed: int = 0, horizon: int | None = None, query: str = "", run: int = 0) -> Any:
+    def start(
+        self, items: Any, k: int, *, seed: int = 0, horizon: int | None = None, query: str = "", run: int = 0
+    ) -> Any:
         """A learner that ranks ``items``, ``k`` at a time."""
         from driftrank.policies.learner import Learner
 
@@ -187,8 +189,8 @@ class IndexPolicy(Policy):
     ties: str = "random"
     #: which positions count as observed: up to the first click, up to the last, all
     feedback: str = "first"  # type: ignore[misc]
-    #: best first; ``"increasing"`` shows the same items best last, which lowers regret in the cascade model (more of the list is
-    #: observed) and is wrong for users and for every other click model
+    #: best first; ``"increasing"`` shows the same items best last, which lowers regret in the cascade model (more of
+    #: the list is observed) and is wrong for users and for every other click model
     order: str = "decreasing"
 
     #: whether an index takes long to compute (a random draw, say), so that none should be computed twice
@@ -214,7 +216,7 @@ def _inherits_own(cls: type, name: str) -> bool:
 def _rank_by(level: Any, index: Any, costly: bool) -> Any:
     if costly:
 
-        def rank(p, s, e, c, r):  # type: ignore[no-untyped-def]
+        def rank(p, s, e, c, r):
             q = level(p, s, e)
             filled = 0
             for j in range(c.items.shape[0]):
@@ -224,9 +226,10 @@ def _rank_by(level: Any, index: Any, costly: bool) -> Any:
 
     else:
 
-        def rank(p, s, e, c, r):  # type: ignore[no-untyped-def]
-            # The list that r holds is a guess at the new one. Counting, without a branch, the items that reach its last place
-            # tells most often that the guess is right, and the search is over (measured: 184 -> 89 ns a step).
+        def rank(p, s, e, c, r):
+            # The list that r holds is a guess at the new one. Counting, without a branch, the items that reach its
+            # last place tells most often that the guess is right, and the search is over (measured: 184 -> 89 ns a
+            # step).
             q = level(p, s, e)
             K = r.items.shape[0]
             for i in range(K):

@@ -30,10 +30,11 @@ def discount_for(horizon, n_breakpoints):
 class CascadeDUCB(IndexPolicy):
     r"""Discounted UCB for the cascade model (Li and de Rijke, 2019, section 3.2).
 
-    Every step multiplies the past by the discount :math:`\gamma`. With :math:`N_t(a)` and :math:`X_t(a)` the discounted numbers
-    of observations and clicks of item a, and :math:`N_t(\gamma) = (1-\gamma^t)/(1-\gamma)`, the index is
+    Every step multiplies the past by the discount :math:`\gamma`. With :math:`N_t(a)` and :math:`X_t(a)` the
+    discounted numbers of observations and clicks of item a, and :math:`N_t(\gamma) = (1-\gamma^t)/(1-\gamma)`, the
+    index is
 
-    .. math:: U_t(a) = \frac{X_t(a)}{N_t(a)} + 2 \sqrt{\frac{\epsilon \ln N_t(\gamma)}{N_t(a)}}   \qquad\text{(eqs. 3, 4)}
+    .. math:: U_t(a) = \frac{X_t(a)}{N_t(a)} + 2 \sqrt{\frac{\epsilon \ln N_t(\gamma)}{N_t(a)}} \quad\text{(eqs. 3, 4)}
 
     Parameters
     ----------
@@ -47,19 +48,21 @@ class CascadeDUCB(IndexPolicy):
     unseen
         ``"inf"``: items never observed come first; ``"paper"``: the paper's rule x/0 := 1, which makes their index 3.
     clock
-        ``"steps"``: :math:`N_t(\gamma)` counts steps, as in the paper; ``"pulls"``: the discounted observations of all items, as for the
-        bandit DUCB, which in a cascade is up to K times larger.
+        ``"steps"``: :math:`N_t(\gamma)` counts steps, as in the paper; ``"pulls"``: the discounted observations of all
+        items, as for the bandit DUCB, which in a cascade is up to K times larger.
     first_horizon, restart
         Of the doubling trick: the horizon assumed at first, and whether the past is wiped at every doubling.
 
     Notes
     -----
-    Guarantee: Theorem 1, :math:`R(n) = O(\sqrt{n \Upsilon_n} \ln n)` for known n and :math:`\Upsilon_n`, :math:`\epsilon > 1/2` (``driftrank.theory``);
-    it holds for this implementation with ``unseen="paper"`` and a fixed discount. A gap smaller than the bonus of an item that is always observed,
+    Guarantee: Theorem 1, :math:`R(n) = O(\sqrt{n \Upsilon_n} \ln n)` for known n and :math:`\Upsilon_n`,
+    :math:`\epsilon > 1/2` (``driftrank.theory``); it holds for this implementation with ``unseen="paper"`` and a fixed
+    discount. A gap smaller than the bonus of an item that is always observed,
     :math:`2\sqrt{\epsilon(1-\gamma)\ln\frac{1}{1-\gamma}}` (0.106 at n = 100,000), is never resolved.
 
-    State: 4 L + 4 floats. A step costs O(L) with no root or division but for the observed items: the counts are kept divided by
-    :math:`\gamma^t`, so that all items share the factor :math:`q_t` in :math:`U = \bar\alpha + q_t r` with r cached.
+    State: 4 L + 4 floats. A step costs O(L) with no root or division but for the observed items: the counts are kept
+    divided by :math:`\gamma^t`, so that all items share the factor :math:`q_t` in :math:`U = \bar\alpha + q_t r` with
+    r cached.
 
     Examples
     --------

@@ -36,15 +36,17 @@ class CascadeKLUCB(IndexPolicy):
     c
         3 as in the papers; 0 is what many implementations run, and explores less.
     initial
-        ``"inf"``: items never observed come first; ``"first_position"``: in the first L steps item t is shown on top, the rest shuffled.
+        ``"inf"``: items never observed come first; ``"first_position"``: in the first L steps item t is shown on top,
+        the rest shuffled.
 
     Notes
     -----
-    Guarantee, in a stationary world: regret of order :math:`\sum_a \frac{(1+\epsilon)\Delta_a(1+\ln(1/\Delta_a))}{\mathrm{kl}(\alpha_a, \alpha_K)} \ln n`.
-    State: 4 L floats.
+    Guarantee, in a stationary world: regret of order :math:`\sum_a
+    \frac{(1+\epsilon)\Delta_a(1+\ln(1/\Delta_a))}{\mathrm{kl}(\alpha_a, \alpha_K)} \ln n`. State: 4 L floats.
 
-    A bound is inverted only for items that can be among the K best, which :math:`\mathrm{kl}(\bar\alpha, \theta)` against the K-th best bound so far :math:`\theta`
-    tells without a logarithm; the items of the last list are visited first, so mostly K inversions are needed.
+    A bound is inverted only for items that can be among the K best, which :math:`\mathrm{kl}(\bar\alpha, \theta)`
+    against the K-th best bound so far :math:`\theta` tells without a logarithm; the items of the last list are visited
+    first, so mostly K inversions are needed.
 
     Examples
     --------

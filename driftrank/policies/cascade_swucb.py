@@ -20,29 +20,33 @@ from driftrank.validation import check_integer, check_number
 class CascadeSWUCB(IndexPolicy):
     r"""Sliding-window UCB for the cascade model (Li and de Rijke, 2019, section 3.2).
 
-    Only the last :math:`\tau` steps count. With :math:`N_t(a)` and :math:`X_t(a)` the observations and clicks of item a in them, the index is
+    Only the last :math:`\tau` steps count. With :math:`N_t(a)` and :math:`X_t(a)` the observations and clicks of item
+    a in them, the index is
 
-    .. math:: U_t(a) = \frac{X_t(a)}{N_t(a)} + \sqrt{\frac{\epsilon \ln(t \wedge \tau)}{N_t(a)}}   \qquad\text{(eqs. 5, 6)}
+    .. math:: U_t(a) = \frac{X_t(a)}{N_t(a)} + \sqrt{\frac{\epsilon \ln(t \wedge \tau)}{N_t(a)}} \quad\text{(eqs. 5, 6)}
 
     Parameters
     ----------
     window
-        :math:`\tau` in steps; ``"auto"``: :math:`\lceil 2\sqrt{n \ln(n)/\Upsilon_n} \rceil` where the horizon n is known, else
-        ``"doubling"``: the same with n the largest ``first_horizon`` times a power of two up to the step, and at least ``max(2, L)``.
+        :math:`\tau` in steps; ``"auto"``: :math:`\lceil 2\sqrt{n \ln(n)/\Upsilon_n} \rceil` where the horizon n is
+        known, else ``"doubling"``: the same with n the largest ``first_horizon`` times a power of two up to the step,
+        and at least ``max(2, L)``.
     epsilon
         Width of the confidence interval; the paper's experiments use 0.5, its theorems ask for more than 0.5.
     n_breakpoints
         :math:`\Upsilon_n`, used by ``"auto"``; the paper's experiments assume 1.
     unseen
-        ``"inf"``: items not in the window come first; ``"paper"``: the paper's rule x/0 := 1, which makes their index 2.
+        ``"inf"``: items not in the window come first; ``"paper"``: the paper's rule x/0 := 1, which makes their index
+        2.
     first_horizon, restart
         Of the doubling trick: the horizon assumed at first, and whether the past is wiped at every doubling.
 
     Notes
     -----
-    Guarantee: Theorem 2, :math:`R(n) = O(\sqrt{n \Upsilon_n \ln n})` for known n and :math:`\Upsilon_n`, :math:`\epsilon > 1/2` (``driftrank.theory``);
-    it holds for this implementation with ``unseen="paper"`` and a fixed window. Observed items count, not displayed ones: the paper's
-    pseudo-code counts :math:`a \in R_s`, its text and its update loop count what was observed.
+    Guarantee: Theorem 2, :math:`R(n) = O(\sqrt{n \Upsilon_n \ln n})` for known n and :math:`\Upsilon_n`,
+    :math:`\epsilon > 1/2` (``driftrank.theory``); it holds for this implementation with ``unseen="paper"`` and a fixed
+    window. Observed items count, not displayed ones: the paper's pseudo-code counts :math:`a \in R_s`, its text and
+    its update loop count what was observed.
 
     State: 4 L + 2 floats and :math:`\tau` K + 2 integers. A step costs O(L), whatever the window.
 

@@ -15,8 +15,8 @@ from driftrank.validation import check_number
 class CascadeTS(IndexPolicy):
     r"""Thompson sampling for the cascade model.
 
-    Each item's attraction is drawn from its posterior, :math:`\theta(a) \sim \mathrm{Beta}(a_0 + S(a), b_0 + F(a))` with S clicks and F
-    observations without a click, and the K largest draws are shown.
+    Each item's attraction is drawn from its posterior, :math:`\theta(a) \sim \mathrm{Beta}(a_0 + S(a), b_0 + F(a))`
+    with S clicks and F observations without a click, and the K largest draws are shown.
 
     Parameters
     ----------

@@ -15,7 +15,6 @@ from driftrank.kernels.tuples import Field, field
 from driftrank.policies.base import IndexPolicy
 from driftrank.validation import check_number
 
-
 #: how every item gets its first observation
 INITIAL = ("inf", "first_position")
 
@@ -42,12 +41,13 @@ class CascadeUCB1(IndexPolicy):
     exploration
         The constant under the root, 1.5 in the paper.
     initial
-        ``"inf"``: items never observed come first; ``"first_position"``: in the first L steps item t is shown on top, the rest shuffled.
+        ``"inf"``: items never observed come first; ``"first_position"``: in the first L steps item t is shown on top,
+        the rest shuffled.
 
     Notes
     -----
-    Guarantee, in a stationary world: :math:`R(n) \le \sum_{a} \frac{12}{\Delta_a} \ln n + \frac{\pi^2}{3} L`. The paper assumes one
-    free observation of each item. State: 4 L floats.
+    Guarantee, in a stationary world: :math:`R(n) \le \sum_{a} \frac{12}{\Delta_a} \ln n + \frac{\pi^2}{3} L`. The
+    paper assumes one free observation of each item. State: 4 L floats.
 
     Examples
     --------

@@ -100,8 +100,8 @@ class Learner:
     ) -> RankedItems:
         """The list to show.
 
-        ``candidates`` limits it to some of the items, ``k`` makes it shorter, ``now`` is the time (steps by default), ``key`` seeds its randomness (by
-        default the learner's seed and step do: asking twice gives the same list).
+        ``candidates`` limits it to some of the items, ``k`` makes it shorter, ``now`` is the time (steps by default),
+        ``key`` seeds its randomness (by default the learner's seed and step do: asking twice gives the same list).
         """
         if k is not None:
             check_integer("k", k, 1, self.k)

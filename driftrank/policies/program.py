@@ -14,6 +14,8 @@ from driftrank.policies.base import Kernels, Policy, Problem
 
 @dataclass(frozen=True)
 class Program:
+    """Everything that a learner or a simulation needs to run a policy."""
+
     policy: Policy
     problem: Problem
     row: NDArray[np.float64]  #: parameters

@@ -68,7 +68,11 @@ def test_all_policies_meet_the_same_users() -> None:
     """Two policies that show the same lists get the same clicks."""
     env = small_world()
     result = dr.simulate(
-        ["CascadeSWUCB:window=5000,epsilon=1.5", "CascadeSWUCB:window=6000,epsilon=1.5"], env, horizon=900, runs=2, progress=False
+        ["CascadeSWUCB:window=5000,epsilon=1.5", "CascadeSWUCB:window=6000,epsilon=1.5"],
+        env,
+        horizon=900,
+        runs=2,
+        progress=False,
     )
     assert np.array_equal(result.values[:, 0], result.values[:, 1])
 

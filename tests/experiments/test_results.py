@@ -11,7 +11,9 @@ import driftrank as dr
 from driftrank.experiments import Result
 from driftrank.experiments.simulate import checkpoint_steps, labels_of
 
-ENV = dr.environments.Abrupt({"one": [0.7, 0.5, 0.3, 0.2, 0.1], "two": [0.1, 0.9, 0.2, 0.4, 0.3, 0.2]}, k=2, period=250, n_boosted=2)
+ENV = dr.environments.Abrupt(
+    {"one": [0.7, 0.5, 0.3, 0.2, 0.1], "two": [0.1, 0.9, 0.2, 0.4, 0.3, 0.2]}, k=2, period=250, n_boosted=2
+)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +110,7 @@ def test_long_form(result: Result) -> None:
 
 def test_table_sorts_from_best_to_worst(result: Result) -> None:
     table = result.table()
-    assert [row[0] for row in table.rows][0] == "DynamicOracle"
+    assert table.rows[0][0] == "DynamicOracle"
     assert [row[1] for row in table.rows] == sorted(row[1] for row in table.rows)
     assert "Random" in str(table)
     assert table.to_markdown().count("\n") == 2 + 5
