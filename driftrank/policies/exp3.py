@@ -9,6 +9,10 @@ pulled, and nothing ever overflows.
   g = min(1, sqrt(L ln L / ((e-1) n))).
 
 Where the rate changes with every step ("anytime") the weights are worked out when they are needed.
+
+EXP3 magnifies the smallest difference: a loss is divided by a probability that depends on all losses before. So sums
+must not depend on how slots are numbered: arms are gone through in an ``order`` of their own, by token at the start,
+and those that came later behind, as they came.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ def exp3_fields() -> dict[str, Field]:
         "gain": field("K", "L", fill=-np.inf),
         "weight": field("K", "L"),
         "top": field("K"),
-        "latest": integers("K", fill=-1),  # the arm last learnt of: a guess at the next one, nothing more
+        "order": integers("L", fill=-1),
     }
 
 
@@ -74,106 +78,95 @@ def _exponent(p, q):
 
 
 @kernel
-def exp3_start(p, s):
+def exp3_start(p, s, c):
     """All arms alike."""
     for j in range(s.gain.shape[0]):
         s.gain[j] = 0.0
         s.weight[j] = 1.0
     for i in range(s.top.shape[0]):
         s.top[i] = 0.0
-
-
-@kernel
-def _add(total, rest, w):
-    """Add a number, and what rounding loses to ``rest``. The sum does not depend on the order of the arms then; it must
-    not, because EXP3 magnifies the smallest difference: a loss is divided by a probability that depends on all losses
-    before."""
-    new = total + w
-    part = new - total
-    return new, rest + ((total - (new - part)) + (w - part))
+    for j in range(c.items.shape[0]):
+        a = c.items[j]
+        i = j
+        while i > 0 and c.token[a] < c.token[s.order[i - 1]]:
+            s.order[i] = s.order[i - 1]
+            i -= 1
+        s.order[i] = a
 
 
 @kernel
 def exp3_draw(p, s, c, i, key, q):
     """An arm among the candidates, and the probability that it had. ``q`` is the rate."""
     n = c.items.shape[0]
-    flat = p.form == _AUER and uniform(key) < q  # explore uniformly
-    b, own, total = np.int64(-1), 0.0, 0.0
-    if not p.anytime:
-        b, own, total = _race(p, s, c, i, key, flat)
-    if total < 1e-200:  # also where these candidates are so much worse than the others that their weights have vanished
-        b, own, total = _race_anew(p, s, c, i, key, flat, _exponent(p, q))
-    probability = own / total
-    if p.form == _AUER:
-        probability = (1.0 - q) * probability + q / n
-    return b, probability
+    share = q if p.form == _AUER else 0.0  # of uniform exploration
+    if n == p.L and not p.anytime:
+        b, own, total = _walk(p, s, i, uniform(key), share)
+    else:
+        b, own, total = _race(p, s, c, i, key, share, _exponent(p, q))
+    return b, (1.0 - share) * (own / total) + share / n
 
 
 @kernel
-def _race(p, s, c, i, key, flat):
-    """The arm with the smallest -ln(1-u)/w wins, which happens with probability w/W, in whatever order the arms are
-    visited. As -ln(1-u) >= u, the logarithm is needed for few of them, the fewer the sooner the winner is met. Returns
-    also its weight and W."""
+def _walk(p, s, i, u, share):
+    """Go along the arms until the share ``u`` of the weights is passed. Returns the arm, its weight and their sum."""
     row = np.uintp(i * p.L)
-    n = c.items.shape[0]
-    b = np.int64(-1)
-    own = 0.0
-    speed = 0.0  # the winner's weight in the race, and
-    best = 1.0  # its time multiplied with that
     total = 0.0
-    rest = 0.0
-    first = np.int64(s.latest[i]) if n == p.L else np.int64(-1)
-    if first >= 0 and s.weight[row + np.uintp(first)] == 0.0:
-        first = np.int64(-1)
-    if first >= 0:
-        b = first
-        own = s.weight[row + np.uintp(b)]
-        speed = 1.0 if flat else own
-        best = -log(1.0 - uniform(derive(key, c.token[b])))
-    for j in range(n):
-        a = c.items[j]
+    for j in range(p.L):
+        total += s.weight[row + np.uint32(s.order[j])]
+    if u < share:
+        b = np.uint32(s.order[np.int64(u / share * p.L)])
+        return b, s.weight[row + b], total
+    left = (u - share) / (1.0 - share) * total
+    passed = 0.0
+    b = np.uint32(s.order[0])
+    for j in range(p.L):
+        a = np.uint32(s.order[j])
         w = s.weight[row + a]
-        total, rest = _add(total, rest, w)
-        v = 1.0 if flat else w
-        u = uniform(derive(key, c.token[a]))
-        if u * speed < best * v and a != first:
-            time = -log(1.0 - u)
-            if time * speed < best * v:
-                best = time
-                speed = v
-                b = np.int64(a)
-                own = w
-    return b, own, total + rest
+        if w > 0.0:
+            b = a
+            passed += w
+            if passed > left:
+                break
+    return b, s.weight[row + b], total
 
 
 @kernel
-def _race_anew(p, s, c, i, key, flat, k):
-    """The same with weights worked out from the gains."""
+def _race(p, s, c, i, key, share, k):
+    """The same among some of the arms, which may come in any order, with weights worked out from the gains.
+
+    Each arm runs for a time -ln(1-u)/w; that of a is the shortest with probability w(a)/W.
+    """
     row = np.uintp(i * p.L)
     n = c.items.shape[0]
+    flat = uniform(key) < share
     top = -np.inf
     for j in range(n):
         top = max(top, s.gain[row + c.items[j]])
-    b = np.int64(-1)
+    b = c.items[0]
     own = 0.0
-    speed = 0.0
-    best = 1.0
+    shortest = np.inf
     total = 0.0
     rest = 0.0
     for j in range(n):
         a = c.items[j]
         w = exp(k * (s.gain[row + a] - top))
         total, rest = _add(total, rest, w)
-        v = 1.0 if flat else w
-        u = uniform(derive(key, c.token[a]))
-        if u * speed < best * v:
-            time = -log(1.0 - u)
-            if time * speed < best * v:
-                best = time
-                speed = v
-                b = np.int64(a)
+        speed = 1.0 if flat else w
+        if speed > 0.0:
+            time = -log(1.0 - uniform(derive(key, c.token[a]))) / speed
+            if time < shortest:
+                shortest = time
+                b = a
                 own = w
     return b, own, total + rest
+
+
+@kernel
+def _add(total, rest, w):
+    """Add a number, and what rounding loses to ``rest``: then the order of numbers makes no difference."""
+    new = total + w
+    part = new - total
+    return new, rest + ((total - (new - part)) + (w - part))
 
 
 @kernel
@@ -183,11 +176,10 @@ def exp3_probability(p, s, i, b, q):
     k = _exponent(p, q)
     top = _largest(p, s, i)
     total = 0.0
-    rest = 0.0
-    for a in range(p.L):
-        total, rest = _add(total, rest, exp(k * (s.gain[row + a] - top)))
+    for j in range(p.L):
+        total += exp(k * (s.gain[row + s.order[j]] - top))
     # an arm known only from a list that somebody else made must not get a loss beyond all bounds
-    probability = max(exp(k * (s.gain[row + b] - top)) / (total + rest), 1e-9)
+    probability = max(exp(k * (s.gain[row + b] - top)) / total, 1e-9)
     if p.form == _AUER:
         probability = (1.0 - q) * probability + q / p.L
     return probability
@@ -216,7 +208,6 @@ def exp3_probabilities(p, s, c, i, q, out):
 @kernel
 def exp3_learn(p, s, i, b, reward, probability, q):
     """Arm ``b``, drawn with that probability, earned ``reward`` in [0, 1]."""
-    s.latest[i] = b
     estimate = (reward - 1.0) / probability if p.form == _LOSS else reward / probability
     if estimate == 0.0:
         return
@@ -229,24 +220,38 @@ def exp3_learn(p, s, i, b, reward, probability, q):
 
 
 @kernel
-def exp3_enter(p, s, i, a, q):
-    """Arm ``a`` is new: it enters with the mean weight of the others."""
+def exp3_enter(p, s, a, q):
+    """Arm ``a`` is new, in all rows: it enters with the mean weight of the others."""
+    j = 0
+    while s.order[j] >= 0 and s.order[j] != a:
+        j += 1
+    while j + 1 < p.L and s.order[j + 1] >= 0:
+        s.order[j] = s.order[j + 1]
+        j += 1
+    s.order[j] = a
+    for i in range(p.K):
+        s.gain[i * p.L + a] = -np.inf
+        s.gain[i * p.L + a] = _mean_gain(p, s, i, _exponent(p, q))
+        _renew(p, s, i, q)
+
+
+@kernel
+def _mean_gain(p, s, i, k):
+    """The gain that has the mean weight."""
     row = i * p.L
-    k = _exponent(p, q)
-    s.gain[row + a] = -np.inf
     top = _largest(p, s, i)
-    if top == -np.inf or k == 0.0:
-        s.gain[row + a] = 0.0 if top == -np.inf else top
-    else:
-        total = 0.0
-        rest = 0.0
-        arms = 0
-        for x in range(p.L):
-            if s.gain[row + x] > -np.inf:
-                total, rest = _add(total, rest, exp(k * (s.gain[row + x] - top)))
-                arms += 1
-        s.gain[row + a] = top + log((total + rest) / arms) / k
-    _renew(p, s, i, q)
+    if top == -np.inf:
+        return 0.0  # nobody is there
+    if k == 0.0:
+        return top
+    total = 0.0
+    arms = 0
+    for j in range(p.L):
+        a = s.order[j]
+        if a >= 0 and s.gain[row + a] > -np.inf:
+            total += exp(k * (s.gain[row + a] - top))
+            arms += 1
+    return top + log(total / arms) / k
 
 
 @kernel

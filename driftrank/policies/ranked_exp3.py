@@ -55,7 +55,7 @@ class RankedEXP3(RankedBandits):
     probabilities are those given that one of them is drawn. A new item enters with the mean weight of the others.
     ``scores`` are the probabilities at the top position.
 
-    State: 2 K L + K floats and K integers. A step costs O(K L), with one exponential a position (K L of them where the
+    State: 2 K L + K floats and L integers. A step costs O(K L), with one exponential a position (K L of them where the
     rate is "anytime").
 
     Examples
@@ -99,7 +99,7 @@ class RankedEXP3(RankedBandits):
     @staticmethod
     @kernel
     def init(p, s, e, c):
-        exp3_start(p, s)
+        exp3_start(p, s, c)
 
     @staticmethod
     @kernel
@@ -128,6 +128,4 @@ class RankedEXP3(RankedBandits):
     @staticmethod
     @kernel
     def forget(p, s, e, a):
-        q = exp3_rate(p, e.t)
-        for i in range(p.K):
-            exp3_enter(p, s, i, a, q)
+        exp3_enter(p, s, a, exp3_rate(p, e.t))

@@ -209,6 +209,13 @@ def test_an_absent_item_is_no_obstacle_to_a_split():
     assert learner.rank([0, 1, 3], k=2)[0] in (0, 1, 3)
 
 
+def test_items_are_not_placed_below_others_for_being_absent():
+    learner = BatchRank(horizon=100).start(range(4), 3)
+    for _ in range(74):
+        learner.update(learner.rank([0, 1]), [1, 1])
+    assert batches(learner) == [(3, 1, [0, 1, 2, 3])]
+
+
 def test_shorter_lists_and_few_candidates():
     learner = play(BatchRank(horizon=100).start(range(6), 3), [0.9, 0.5, 0.2, 0.02, 0.02, 0.02], 3000)
     assert learner.rank() == [0, 1, 2]

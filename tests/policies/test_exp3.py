@@ -15,11 +15,11 @@ from driftrank.policies.exp3 import anytime_rate, auer_rate, exp3_draw, exp3_ent
 
 LOSS, AUER = 0, 1
 Numbers = namedtuple("Numbers", "L K form rate anytime log_L")
-State = namedtuple("State", "gain weight top latest")
+State = namedtuple("State", "gain weight top order")
 
 
-def _start(p, s):
-    exp3_start(p, s)
+def _start(p, s, c):
+    exp3_start(p, s, c)
 
 
 def _draw(p, s, c, i, keys, q, arms, probabilities):
@@ -32,22 +32,25 @@ def _learn(p, s, i, b, reward, probability, q, times):
         exp3_learn(p, s, i, b, reward, probability, q)
 
 
-def _enter(p, s, i, a, q):
-    exp3_enter(p, s, i, a, q)
+def _enter(p, s, a, q):
+    exp3_enter(p, s, a, q)
 
 
 class Bandit:
     """The kernels on a state of their own: one row of arms."""
 
-    def __init__(self, L, form=LOSS, rate=0.1, rows=1, row=0):
+    def __init__(self, L, form=LOSS, rate=0.1, rows=1, row=0, token=None):
         self.p = Numbers(L, rows, form, float(rate), 0, float(pure(log)(L)))
-        self.s = State(np.zeros(rows * L), np.zeros(rows * L), np.zeros(rows), np.full(rows, -1, np.int32))
+        self.s = State(np.zeros(rows * L), np.zeros(rows * L), np.zeros(rows), np.full(L, -1, np.int32))
         self.row, self.rate = row, float(rate)
-        specialise(_start, {})(self.p, self.s)
+        self.token = np.arange(L) if token is None else np.array(token)
+        specialise(_start, {})(self.p, self.s, self.candidates(range(L)))
+
+    def candidates(self, items):
+        return Candidates(np.array(items, np.uint32), self.token)
 
     def draw(self, times, candidates=None):
-        items = np.arange(self.p.L) if candidates is None else np.array(candidates)
-        c = Candidates(items.astype(np.uint32), np.arange(self.p.L))
+        c = self.candidates(range(self.p.L) if candidates is None else candidates)
         keys = np.random.default_rng(0).integers(0, 2**64, times, np.uint64)
         arms, probabilities = np.zeros(times, np.int64), np.zeros(times)
         specialise(_draw, {})(self.p, self.s, c, self.row, keys, self.rate, arms, probabilities)
@@ -57,7 +60,7 @@ class Bandit:
         specialise(_learn, {})(self.p, self.s, self.row, b, float(reward), float(probability), self.rate, times)
 
     def enter(self, a):
-        specialise(_enter, {})(self.p, self.s, self.row, a, self.rate)
+        specialise(_enter, {})(self.p, self.s, a, self.rate)
 
     def probability(self, arm, candidates=None):
         arms, probabilities = self.draw(2000, candidates)
@@ -111,16 +114,20 @@ def test_arms_are_drawn_with_the_probabilities_that_are_reported(form, candidate
     assert bandit.s.gain[:4].tolist() == [0.0] * 4  # the other row is untouched
 
 
-def test_the_guess_at_the_winner_changes_nothing():
-    bandit = Bandit(5, LOSS, 0.2)
-    for arm in range(5):
-        bandit.learn(arm, 0, 0.2, times=arm)
-    expected = bandit.draw(500)
-    for guess in (-1, 0, 4):
-        bandit.s.latest[0] = guess
-        arms, probabilities = bandit.draw(500)
-        assert (arms == expected[0]).all()
-        assert (probabilities == expected[1]).all()
+def test_permuted_arms_are_drawn_alike():
+    losses, order = np.array([3, 0, 1, 4, 2]), np.array([4, 2, 0, 3, 1])
+    drawn = []
+    for token in (np.arange(5), order):
+        bandit = Bandit(5, LOSS, 0.2, token=token)
+        for arm in range(5):
+            bandit.learn(arm, 0, 0.2, times=losses[token[arm]])
+        assert token[bandit.s.order].tolist() == [0, 1, 2, 3, 4]
+        some = [np.flatnonzero(token == n)[0] for n in (4, 0, 2)]
+        for candidates in (None, some, some[::-1]):
+            arms, probabilities = bandit.draw(300, candidates)
+            drawn.append((token[arms].tolist(), probabilities.tolist()))
+    assert drawn[0] == drawn[3]
+    assert drawn[1] == drawn[2] == drawn[4] == drawn[5]
 
 
 @pytest.mark.parametrize("form", [LOSS, AUER])
@@ -154,6 +161,7 @@ def test_a_new_arm_enters_with_the_mean_weight():
     others = np.delete(bandit.s.weight, 2)
     assert bandit.s.weight[2] == pytest.approx(others.mean())
     assert bandit.probability(2) == pytest.approx(1 / 4)
+    assert bandit.s.order.tolist() == [0, 1, 3, 2]
     bandit.s.gain[:] = -np.inf  # nobody else is there
     bandit.enter(1)
     assert bandit.s.gain[1] == 0.0
