@@ -17,7 +17,8 @@ from driftrank.validation import check_integer
 class ModelKernels(NamedTuple):
     """The compiled functions of a click model."""
 
-    click: Any  #: (m, alpha, key, items, clicks): what a user clicks; ``key`` holds the user's randomness
+    #: (m, alpha, key, items, clicks): what a user clicks, and how often; ``key`` holds the user's randomness
+    click: Any
     value: Any  #: (m, alpha, items): expected reward of a list
     optimum: Any  #: (m, alpha, best): fill in the best list of that length, return its value
 

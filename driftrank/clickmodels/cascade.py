@@ -21,12 +21,18 @@ class CascadeModel(ClickModel):
     @kernel
     def click(m, alpha, key, items, clicks):
         # each item has its own randomness, so that whether it attracts this user does not depend on the list
-        done = False
-        for i in range(items.shape[0]):
+        n = items.shape[0]
+        i = 0
+        clicked = 0
+        while i < n and clicked == 0:
             a = items[i]
-            done_here = not done and uniform(derive(key, a)) < alpha[a]
-            clicks[i] = 1 if done_here else 0
-            done = done or done_here
+            clicked = 1 if uniform(derive(key, a)) < alpha[a] else 0
+            clicks[i] = clicked
+            i += 1
+        while i < n:
+            clicks[i] = 0
+            i += 1
+        return clicked
 
     @staticmethod
     @kernel

@@ -56,11 +56,8 @@ def simulate(
                 value = VALUE(model, alpha, r.items)
                 regret += best - value
                 reward += value
-                CLICK(model, alpha, derive(key, USERS), r.items, clicks)
-                observed = observed_prefix(clicks, p.K, p.feedback)
-                for i in range(p.K):
-                    clicked += clicks[i]
-                UPDATE(p, s, e, r, clicks, observed)
+                clicked += CLICK(model, alpha, derive(key, USERS), r.items, clicks)
+                UPDATE(p, s, e, r, clicks, observed_prefix(clicks, p.K, p.feedback))
                 if t == checkpoints[mark]:
                     out[run, mark, 0] = regret
                     out[run, mark, 1] = reward

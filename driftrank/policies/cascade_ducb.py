@@ -61,7 +61,7 @@ class CascadeDUCB(IndexPolicy):
     :math:`2\sqrt{\epsilon(1-\gamma)\ln\frac{1}{1-\gamma}}` (0.106 at n = 100,000), is never resolved.
 
     State: 4 L + 4 floats. A step costs O(L) with no root or division but for the observed items: the counts are kept
-    divided by :math:`\gamma^t`, so that all items share the factor :math:`q_t` in :math:`U = \bar\alpha + q_t r` with
+    in units of :math:`\gamma^{-t}`, so that all items share the factor :math:`q_t` in :math:`U = \bar\alpha + q_t r` with
     r cached.
 
     Examples
@@ -103,8 +103,9 @@ class CascadeDUCB(IndexPolicy):
         }
 
     def fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
-        # N and X are divided by scale = gamma^t; mean + q * radius is the index
-        scalars = {"scale": field(1, fill=1.0), "clock": field(1), "gamma": field(1), "assumed": field(1)}
+        # N and X are counted in units of gamma^-t, which is what an observation at step t weighs; mean + q * radius
+        # is the index
+        scalars = {"unit": field(1, fill=1.0), "clock": field(1), "gamma": field(1), "assumed": field(1)}
         return {"N": field("L"), "X": field("L"), "mean": field("L"), "radius": field("L"), **scalars}
 
     @staticmethod
@@ -121,7 +122,7 @@ class CascadeDUCB(IndexPolicy):
     @kernel
     def level(p, s, e):
         m = max(s.clock[0], 1.0) if p.clock == _PULLS else s.gamma[0] * s.clock[0] + 1.0
-        return 2.0 * np.sqrt(p.epsilon * log(m) / s.scale[0])
+        return 2.0 * np.sqrt(p.epsilon * log(m) * s.unit[0])
 
     @staticmethod
     @kernel
@@ -132,23 +133,24 @@ class CascadeDUCB(IndexPolicy):
     @kernel
     def update(p, s, e, r, clicks, observed):
         s.clock[0] = s.gamma[0] * s.clock[0] + (observed if p.clock == _PULLS else 1)
-        s.scale[0] *= s.gamma[0]
-        if s.scale[0] < 1e-150:
+        s.unit[0] /= s.gamma[0]
+        if s.unit[0] > 1e150:
             _rescale(s)
-        one = 1.0 / s.scale[0]
+        one = s.unit[0]
         for i in range(observed):
             a = r.items[i]
             s.N[a] += one
             if clicks[i]:
                 s.X[a] += one
-            s.mean[a] = s.X[a] / s.N[a]
-            s.radius[a] = 1.0 / np.sqrt(s.N[a])
+            per_one = 1.0 / s.N[a]
+            s.mean[a] = s.X[a] * per_one
+            s.radius[a] = np.sqrt(per_one)
         if p.doubling and e.t + 1 >= 2.0 * s.assumed[0]:
             s.assumed[0] *= 2.0
             s.gamma[0] = discount_for(s.assumed[0], p.n_breakpoints)
             if p.restart:
                 s.clock[0] = 0.0
-                s.scale[0] = 1.0
+                s.unit[0] = 1.0
                 for a in range(s.N.shape[0]):
                     _wipe(p, s, a)
 
@@ -168,10 +170,10 @@ def _wipe(p, s, a):
 
 @kernel
 def _rescale(s):
-    """Bring the counts back to a scale of 1 before gamma^t underflows."""
+    """Bring the unit back to 1 before gamma^-t overflows."""
     for a in range(s.N.shape[0]):
         if s.N[a] > 0.0:
-            s.N[a] = max(s.N[a] * s.scale[0], 1e-290)  # an item out of sight for ages stays seen
-            s.X[a] *= s.scale[0]
-            s.radius[a] = 1.0 / np.sqrt(s.N[a])
-    s.scale[0] = 1.0
+            s.N[a] = max(s.N[a] / s.unit[0], 1e-290)  # an item out of sight for ages stays seen
+            s.X[a] /= s.unit[0]
+            s.radius[a] = np.sqrt(1.0 / s.N[a])
+    s.unit[0] = 1.0

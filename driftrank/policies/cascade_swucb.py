@@ -48,7 +48,7 @@ class CascadeSWUCB(IndexPolicy):
     window. Observed items count, not displayed ones: the paper's pseudo-code counts :math:`a \in R_s`, its text and
     its update loop count what was observed.
 
-    State: 4 L + 2 floats and :math:`\tau` K + 2 integers. A step costs O(L), whatever the window.
+    State: 4 L + 3 floats and :math:`\tau` K + 2 integers. A step costs O(L), whatever the window.
 
     Examples
     --------
@@ -108,6 +108,7 @@ class CascadeSWUCB(IndexPolicy):
             "radius": field("L"),
             "assumed": field(1),
             "window": field(1),
+            "level": field(1),  # sqrt(epsilon ln(t ^ tau)) of the coming step
             "next": integers(1),  # where the coming step goes in the ring
             "held": integers(1),  # how many steps the ring holds
             "ring": integers(p["room"], "K", fill=-1),  # 2 * item + clicked, or -1
@@ -127,13 +128,14 @@ class CascadeSWUCB(IndexPolicy):
         if p.doubling:
             s.assumed[0] = p.first_horizon
             s.window[0] = _window_of(p, s)
+        s.level[0] = _level_of(p, s, 1.0)
         for a in range(s.mean.shape[0]):
             s.mean[a] = p.unseen_index
 
     @staticmethod
     @kernel
     def level(p, s, e):
-        return np.sqrt(p.epsilon * log(min(np.float64(e.t), s.window[0])))
+        return s.level[0]
 
     @staticmethod
     @kernel
@@ -144,26 +146,34 @@ class CascadeSWUCB(IndexPolicy):
     @kernel
     def update(p, s, e, r, clicks, observed):
         room = s.ring.shape[0] // p.K
-        if s.held[0] >= s.window[0] or s.held[0] >= room:  # the oldest step leaves
+        full = s.held[0] >= s.window[0] or s.held[0] >= room
+        oldest = 0
+        if full:  # the oldest step leaves
             oldest = s.next[0] - s.held[0]
             if oldest < 0:
                 oldest += room
-            for i in range(oldest * p.K, (oldest + 1) * p.K):
+            oldest *= p.K
+            for i in range(oldest, oldest + p.K):
                 code = s.ring[i]
                 if code < 0:
                     break
-                a = code >> 1
-                s.N[a] -= 1.0
-                s.X[a] -= code & 1
-                _refresh(p, s, a)
+                s.N[code >> 1] -= 1.0
+                s.X[code >> 1] -= code & 1
             s.held[0] -= 1
+        for i in range(observed):
+            s.N[r.items[i]] += 1.0
+            s.X[r.items[i]] += clicks[i]
+        if full:
+            for i in range(oldest, oldest + p.K):
+                code = s.ring[i]
+                if code < 0:
+                    break
+                if not _among(r, observed, code >> 1):  # else it is refreshed below
+                    _refresh(p, s, code >> 1)
         begin = s.next[0] * p.K
         for i in range(observed):
             a = r.items[i]
-            clicked = 1 if clicks[i] else 0
-            s.N[a] += 1.0
-            s.X[a] += clicked
-            s.ring[begin + i] = 2 * a + clicked
+            s.ring[begin + i] = 2 * a + clicks[i]
             _refresh(p, s, a)
         if observed < p.K:
             s.ring[begin + observed] = -1  # nothing after this is read
@@ -171,7 +181,8 @@ class CascadeSWUCB(IndexPolicy):
         s.next[0] += 1
         if s.next[0] == room:
             s.next[0] = 0
-        if p.doubling and e.t + 1 >= 2.0 * s.assumed[0]:
+        doubled = p.doubling and e.t + 1 >= 2.0 * s.assumed[0]
+        if doubled:
             s.assumed[0] *= 2.0
             s.window[0] = _window_of(p, s)
             if p.restart:
@@ -180,6 +191,8 @@ class CascadeSWUCB(IndexPolicy):
                     s.N[a] = 0.0
                     s.X[a] = 0.0
                     _refresh(p, s, a)
+        if doubled or e.t < s.window[0]:
+            s.level[0] = _level_of(p, s, e.t + 1.0)
 
     @staticmethod
     @kernel
@@ -208,10 +221,25 @@ def _window_of(p, s):
 
 
 @kernel
+def _level_of(p, s, t):
+    return np.sqrt(p.epsilon * log(min(t, s.window[0])))
+
+
+@kernel
+def _among(r, observed, a):
+    """Whether item ``a`` is among the first ``observed`` of the list."""
+    for i in range(observed):
+        if r.items[i] == a:
+            return True
+    return False
+
+
+@kernel
 def _refresh(p, s, a):
     if s.N[a] > 0.0:
-        s.mean[a] = s.X[a] / s.N[a]
-        s.radius[a] = 1.0 / np.sqrt(s.N[a])
+        per_one = 1.0 / s.N[a]
+        s.mean[a] = s.X[a] * per_one
+        s.radius[a] = np.sqrt(per_one)
     else:
         s.mean[a] = p.unseen_index
         s.radius[a] = 0.0

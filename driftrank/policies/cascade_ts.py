@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from driftrank.kernels import kernel
-from driftrank.kernels.rng import beta, derive
+from driftrank.kernels.distributions import beta, beta_above_one, gamma_scale
+from driftrank.kernels.rng import derive
 from driftrank.kernels.tuples import Field, field
 from driftrank.policies.base import IndexPolicy
 from driftrank.validation import check_number
@@ -25,7 +26,7 @@ class CascadeTS(IndexPolicy):
 
     Notes
     -----
-    For stationary worlds; no guarantee is claimed under change. ``scores`` are posterior means. State: 2 L floats.
+    For stationary worlds; no guarantee is claimed under change. ``scores`` are posterior means. State: 4 L floats.
 
     Examples
     --------
@@ -48,12 +49,21 @@ class CascadeTS(IndexPolicy):
         check_number("b0", self.b0, 0, open_low=True)
 
     def fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
-        return {"S": field("L"), "F": field("L")}
+        return {"S": field("L"), "F": field("L"), "scale_S": field("L"), "scale_F": field("L")}
+
+    @staticmethod
+    @kernel
+    def init(p, s, e, c):
+        for a in range(p.L):
+            _refresh(p, s, a)
 
     @staticmethod
     @kernel
     def index(p, s, e, c, a, q):
-        return beta(derive(e.key, c.token[a]), p.a0 + s.S[a], p.b0 + s.F[a])
+        key = derive(e.key, c.token[a])
+        if p.a0 < 1.0 or p.b0 < 1.0:
+            return beta(key, p.a0 + s.S[a], p.b0 + s.F[a])
+        return beta_above_one(key, p.a0 + s.S[a], s.scale_S[a], p.b0 + s.F[a], s.scale_F[a])
 
     @staticmethod
     @kernel
@@ -64,6 +74,7 @@ class CascadeTS(IndexPolicy):
                 s.S[a] += 1.0
             else:
                 s.F[a] += 1.0
+            _refresh(p, s, a)
 
     @staticmethod
     @kernel
@@ -77,3 +88,11 @@ class CascadeTS(IndexPolicy):
     def forget(p, s, e, a):
         s.S[a] = 0.0
         s.F[a] = 0.0
+        _refresh(p, s, a)
+
+
+@kernel
+def _refresh(p, s, a):
+    """What a draw needs of the counts, so that no draw takes a root."""
+    s.scale_S[a] = gamma_scale(p.a0 + s.S[a] - 1.0 / 3.0)
+    s.scale_F[a] = gamma_scale(p.b0 + s.F[a] - 1.0 / 3.0)

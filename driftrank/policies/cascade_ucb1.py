@@ -91,8 +91,9 @@ class CascadeUCB1(IndexPolicy):
             s.N[a] += 1.0
             if clicks[i]:
                 s.X[a] += 1.0
-            s.mean[a] = s.X[a] / s.N[a]
-            s.radius[a] = 1.0 / np.sqrt(s.N[a])
+            per_one = 1.0 / s.N[a]
+            s.mean[a] = s.X[a] * per_one
+            s.radius[a] = np.sqrt(per_one)
 
     @staticmethod
     @kernel

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-from driftrank.kernels import elementary, kl, rng
+from driftrank.kernels import distributions, elementary, kl, rng
 from driftrank.kernels.compile import specialise
 
 
@@ -32,9 +32,9 @@ NAMES = {
     "DERIVE": rng.derive,
     "UNIFORM": rng.uniform,
     "BELOW": rng.below,
-    "NORMAL": rng.normal,
-    "GAMMA": rng.gamma,
-    "BETA": rng.beta,
+    "NORMAL": distributions.normal,
+    "GAMMA": distributions.gamma,
+    "BETA": distributions.beta,
     "KL": kl.kl,
     "KL_UCB": kl.kl_ucb,
     "KL_LCB": kl.kl_lcb,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import special, stats
+from scipy import stats
 
-from driftrank.kernels import rng
+from driftrank.kernels import distributions, rng
 from driftrank.kernels.compile import specialise
 
 KEY = np.uint64(rng.run_key(7, "some query", 3))
@@ -142,24 +142,39 @@ def test_below(keys):
     assert draws(rng.below, np.array([2**64 - 1], np.uint64), 3) == 2  # never n itself
 
 
-def test_quantile_of_the_normal_distribution():
-    tail = 10.0 ** -np.linspace(0.4, 16.2, 300)
-    u = np.concatenate([tail, np.linspace(0.01, 0.99, 500), 1 - tail[tail > 1e-15], [0.02, 0.98]])
-    z = draws(rng._normal_from, u)
-    assert np.abs(z - special.ndtri(u)).max() < 1e-8
+def test_ziggurat_covers_the_curve_with_layers_of_equal_area():
+    width, height = distributions._WIDTH, distributions._HEIGHT
+    area = width[1:] * np.diff(np.append(height[1:], 1.0))
+    assert np.allclose(area, distributions._AREA, rtol=1e-6)
+    tail = np.sqrt(2 * np.pi) * stats.norm.sf(distributions._EDGE)
+    assert distributions._EDGE * height[1] + tail == pytest.approx(distributions._AREA, rel=1e-6)
+
+
+def test_normal_tail(keys):
+    """What lies beyond the ziggurat's edge is as frequent and as far out as it should be."""
+    z = np.abs(draws(distributions.normal, keys))
+    edge = 2.0  # far enough out to need wedges and tail, near enough to be seen
+    beyond = z[z > edge]
+    expected = 2 * stats.norm.sf(edge) * len(z)
+    assert abs(len(beyond) - expected) < 5 * np.sqrt(expected)
+    assert stats.kstest(beyond, stats.truncnorm(edge, np.inf).cdf).pvalue > 1e-3
+    some = draws(distributions.normal, keys & ~np.uint64(0xFF) | np.uint64(0))  # the lowest layer only
+    tail = np.abs(some)[np.abs(some) > distributions._EDGE]
+    assert len(tail) > 100
+    assert stats.kstest(tail, stats.truncnorm(distributions._EDGE, np.inf).cdf).pvalue > 1e-3
 
 
 def test_normal(keys):
-    z = draws(rng.normal, keys)
+    z = draws(distributions.normal, keys)
     assert stats.kstest(z, "norm").pvalue > 1e-3
     assert abs(z.mean()) < 5 / np.sqrt(len(z))
     assert abs(z.var() - 1) < 5 * np.sqrt(2 / len(z))
-    assert np.isfinite(draws(rng.normal, np.array([0, 2**64 - 1], np.uint64))).all()
+    assert np.isfinite(draws(distributions.normal, np.array([0, 2**64 - 1], np.uint64))).all()
 
 
 @pytest.mark.parametrize("shape", [0.05, 0.5, 0.999, 1.0, 1.5, 7.0, 300.0, 1e4, 1e8])
 def test_gamma(keys, shape):
-    x = draws(rng.gamma, keys, shape)
+    x = draws(distributions.gamma, keys, shape)
     assert (x >= 0).all()
     assert stats.kstest(x, stats.gamma(shape).cdf).pvalue > 1e-3
     assert abs(x.mean() - shape) < 5 * np.sqrt(shape / len(x))
@@ -169,21 +184,21 @@ def test_gamma(keys, shape):
     ("a", "b"), [(1.0, 1.0), (0.5, 0.5), (0.1, 3.0), (2.0, 1.0), (3.5, 200.0), (1e4, 2e4), (1.0, 1e6)]
 )
 def test_beta(keys, a, b):
-    x = draws(rng.beta, keys, a, b)
+    x = draws(distributions.beta, keys, a, b)
     assert (x >= 0).all()
     assert (x <= 1).all()
     assert stats.kstest(x, stats.beta(a, b).cdf).pvalue > 1e-3
 
 
 def test_beta_of_shapes_too_small_for_numbers(keys):
-    x = draws(rng.beta, keys, 0.001, 0.002)  # nearly a coin with probability 1/3
+    x = draws(distributions.beta, keys, 0.001, 0.002)  # nearly a coin with probability 1/3
     assert not np.isnan(x).any()
     assert abs(x.mean() - 1 / 3) < 5 * np.sqrt(2 / 9 / len(x))
     assert ((x < 1e-6) | (x > 1 - 1e-6)).mean() > 0.9
 
 
 def test_beta_of_neighbouring_items_is_independent(tree):
-    x = stats.beta(3, 5).cdf(draws(rng.beta, tree.ravel(), 3.0, 5.0)).reshape(tree.shape)
+    x = stats.beta(3, 5).cdf(draws(distributions.beta, tree.ravel(), 3.0, 5.0)).reshape(tree.shape)
     independent(x[:, :-1], x[:, 1:])
     independent(x[:-1], x[1:])
 
@@ -197,10 +212,18 @@ def test_values_that_must_not_change():
     assert rng.world_key(123) == 9378882713119295057
     some = np.array([1, 2**63, int(KEY)], np.uint64)
     assert draws(rng.uniform, some).tolist() == [0.0, 0.5, 0.8816073507430818]
-    assert draws(rng.normal, some).tolist() == [-8.20953615006351, 2.78291643380574e-16, 1.1830601798259177]
-    assert draws(rng.gamma, some, 0.5).tolist() == [0.1552108053910895, 0.014082092030117664, 0.0005278008231340821]
-    assert draws(rng.gamma, some, 7.5).tolist() == [7.624845723295093, 5.728609459007457, 6.651453415176716]
-    assert draws(rng.beta, some, 2.0, 3.0).tolist() == [0.32678941076531715, 0.2023960773931153, 0.22019528464574606]
+    assert draws(distributions.normal, some).tolist() == [0.0, 1.9553789797685452, -0.6603738591144527]
+    assert draws(distributions.gamma, some, 0.5).tolist() == [
+        0.2250209013543117,
+        0.020028315652577337,
+        0.0012068729454480765,
+    ]
+    assert draws(distributions.gamma, some, 7.5).tolist() == [8.94786743499072, 6.528031757232079, 9.427909729368272]
+    assert draws(distributions.beta, some, 2.0, 3.0).tolist() == [
+        0.3272321239010767,
+        0.15309723180448362,
+        0.48518425953065686,
+    ]
 
 
 def test_seeds_and_runs_that_are_none():

@@ -25,8 +25,8 @@ def test_first_steps_by_hand():
     assert learner.scores() == pytest.approx({0: 1.496149, 1: 1.197136, 2: 1.057937}, abs=1e-6)
     assert learner.rank() == [0, 1]
     s = state(learner)
-    assert s["N"] * s["scale"] == pytest.approx([0.5, 1.5, 1.0])
-    assert s["X"] * s["scale"] == pytest.approx([0.0, 0.5, 0.0])
+    assert s["N"] / s["unit"] == pytest.approx([0.5, 1.5, 1.0])
+    assert s["X"] / s["unit"] == pytest.approx([0.0, 0.5, 0.0])
 
 
 @pytest.mark.parametrize(("n_breakpoints", "expected"), [(1, 0.999209431), (9, 0.997628292)])
@@ -139,7 +139,7 @@ def test_only_observed_items_count():
     learner = CascadeDUCB(discount=0.9).start(["a", "b", "c"], 3)
     learner.update(["a", "b", "c"], [0, 1, 0])
     s = state(learner)
-    assert (s["N"] * s["scale"]).tolist() == pytest.approx([1, 1, 0])
+    assert (s["N"] / s["unit"]).tolist() == pytest.approx([1, 1, 0])
     assert learner.scores()["c"] == math.inf
 
 
@@ -162,7 +162,7 @@ def test_the_papers_rule_for_unseen_items():
 
 
 def test_more_than_a_million_steps():
-    """gamma^t underflows at 900,000 steps; the counts are rescaled before, and the scores stay what they must be."""
+    """gamma^-t overflows at 900,000 steps; the counts are rescaled before, and the scores stay what they must be."""
     policy = CascadeDUCB(n_breakpoints=1)
     gamma = policy.parameters(Problem(3, 2, 100_000))["discount"]
     learner = policy.start(["a", "b", "c"], 2, horizon=100_000)

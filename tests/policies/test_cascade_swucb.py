@@ -180,7 +180,7 @@ def test_items_that_leave_are_taken_out_of_the_window():
 def test_state_is_as_documented():
     for window, L, K in ((50, 10, 3), (7, 3, 3)):
         learner = CascadeSWUCB(window=window).start(range(L), K, horizon=1000)
-        assert learner._program.layout.sizes == (4 * L + 2, window * K + 2)
+        assert learner._program.layout.sizes == (4 * L + 3, window * K + 2)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from driftrank.kernels.compile import specialise
-from driftrank.kernels.rng import beta
+from driftrank.kernels.distributions import beta
 from tests.reference.index import _IndexReference, key_below
 
 
@@ -12,7 +12,7 @@ def _draw(key, a, b):
 
 
 class CascadeTS(_IndexReference):
-    """The draws are those of ``driftrank.kernels.rng``, tested against the distribution elsewhere."""
+    """The draws are those of ``driftrank.kernels.distributions``, tested against the distribution elsewhere."""
 
     def __init__(self, L, K, horizon=None, *, a0=1.0, b0=1.0, **rest):
         super().__init__(L, K, horizon, **rest)
