@@ -13,8 +13,8 @@ _LOW_8 = np.uint64(0xFF)
 _LOW_24 = np.uint64(0xFFFFFF)
 _LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
 
-# The ziggurat of Marsaglia and Tsang (2000): 256 layers of equal area under exp(-x^2/2), the lowest with the tail beyond
-# _EDGE. Made of our own functions, so that the tables are the same on every machine.
+# The ziggurat of Marsaglia and Tsang (2000): 256 layers of equal area under exp(-x^2/2), the lowest with the tail
+# beyond _EDGE. Made of our own functions, so that the tables are the same on every machine.
 _EDGE = 3.6541528853610088
 _AREA = 0.00492867323399
 

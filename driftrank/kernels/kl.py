@@ -46,9 +46,9 @@ def kl_ucb_given(p, d, negative_entropy):
         high = min(high, 1.0 - exp((negative_entropy - d) / (1.0 - p)))
         if high >= 1.0:
             return 1.0
-    # kl(p, .) is convex: Newton ends up right of the root after one step, and then descends to it. Start from the first
-    # three terms of the root's expansion in sqrt(d), near enough most often for one or two steps; a last step of 1e-5 of
-    # the way to p, and to 1, leaves an error of 1e-10 of d.
+    # kl(p, .) is convex: Newton ends up right of the root after one step, and then descends to it. Start from the
+    # first three terms of the root's expansion in sqrt(d), near enough most often for one or two steps; a last step of
+    # 1e-5 of the way to p, and to 1, leaves an error of 1e-10 of d.
     q = high
     variance = p * (1.0 - p)
     if d < variance:

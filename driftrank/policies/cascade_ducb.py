@@ -61,8 +61,8 @@ class CascadeDUCB(IndexPolicy):
     :math:`2\sqrt{\epsilon(1-\gamma)\ln\frac{1}{1-\gamma}}` (0.106 at n = 100,000), is never resolved.
 
     State: 4 L + 4 floats. A step costs O(L) with no root or division but for the observed items: the counts are kept
-    in units of :math:`\gamma^{-t}`, so that all items share the factor :math:`q_t` in :math:`U = \bar\alpha + q_t r` with
-    r cached.
+    in units of :math:`\gamma^{-t}`, so that all items share the factor :math:`q_t` in :math:`U = \bar\alpha + q_t r`
+    with r cached.
 
     Examples
     --------
