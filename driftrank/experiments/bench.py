@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -33,10 +33,10 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Bench:
-    """Measures for ``seconds``, ``repeats`` times, and takes the best: what else runs on a machine only slows."""
+    """Measures for ``seconds``, ``repeats`` times."""
 
-    seconds: float = 0.6
-    repeats: int = 3
+    seconds: float = 0.3
+    repeats: int = 7
     say: Say = lambda what: None  #: is told what is measured now
 
     @classmethod
@@ -48,18 +48,23 @@ class Bench:
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
         n = cores() * -(-10 // cores())  # a unit of work for every core
         environment = Abrupt(yandex_like(n, seed=0), k=3)
-        numpy = self._numpy(environment)
-        speeds = {p.spec: self._speed(p, environment, HORIZON) for p in map(parse_policy, chosen or policies())}
-        numpy = max(numpy, self._numpy(environment))  # before and after, in case the machine was busy
+        loops, speeds, ratios = [], {}, {}
+        for policy in map(parse_policy, chosen or policies()):
+            measure = self._speeds(policy, environment, HORIZON)
+            # a look at the one, a look at the other, in turn: machines change their speed from one second to the next
+            pairs = [(next(measure), self._numpy(environment)) for _ in range(self.repeats)]
+            loops += [numpy for _, numpy in pairs]
+            speeds[policy.spec] = float(np.median([speed for speed, _ in pairs]))
+            ratios[policy.spec] = float(np.median([speed / numpy for speed, numpy in pairs]))
         return {
-            "numpy": {"policy": "CascadeSWUCB", "steps_per_second": round(numpy), "cores": 1},
+            "numpy": {"policy": "CascadeSWUCB", "steps_per_second": round(float(np.median(loops))), "cores": 1},
             "cores": cores(),
             "load": round(load, 2),  # how many processes wanted to run before this began
             "horizon": HORIZON,
             "policies": {
                 spec: {
                     "steps_per_second": round(speed),
-                    "times_numpy": round(speed / numpy, 1),
+                    "times_numpy": round(ratios[spec], 1),
                     "ns_per_step_core": round(_nanoseconds(speed), 1),
                 }
                 for spec, speed in speeds.items()
@@ -90,28 +95,25 @@ class Bench:
         return round(_nanoseconds(self._speed(parse_policy(spec), environment, horizon)), 1)
 
     def _numpy(self, environment: Environment) -> float:
-        self.say("NumPy loop of CascadeSWUCB, one core")
-        best = 0.0
-        for _ in range(self.repeats):
-            steps, begin, spent = 0, time.perf_counter(), 0.0
-            while spent < self.seconds:
-                numpy_swucb(environment, 5_000, run=steps)
-                steps, spent = steps + 5_000, time.perf_counter() - begin
-            best = max(best, steps / spent)
-        return best
+        steps, begin, spent = 0, time.perf_counter(), 0.0
+        while spent < self.seconds:
+            numpy_swucb(environment, 5_000, run=steps)
+            steps, spent = steps + 5_000, time.perf_counter() - begin
+        return steps / spent
 
     def _speed(self, policy: Policy, environment: Environment, horizon: int) -> float:
-        """Steps per second on all cores, compilation not counted."""
+        measure = self._speeds(policy, environment, horizon)
+        return max(next(measure) for _ in range(self.repeats))  # the best: what else runs on a machine only slows
+
+    def _speeds(self, policy: Policy, environment: Environment, horizon: int) -> Iterator[float]:
+        """Steps per second on all cores, measured again and again, compilation not counted."""
         self.say(f"{policy.spec}, {len(environment.queries[environment.names[0]]):,} items, {horizon:,} steps")
         simulator = Simulator(Task((policy,), environment, horizon, 0, (horizon,)), 0)
         simulator.compile()
         per_run = len(environment.names) * horizon
-        seconds = _timed(simulator, 1)
-        runs = max(1, round(self.seconds / seconds))
-        best = per_run / seconds
-        for _ in range(self.repeats):
-            best = max(best, runs * per_run / _timed(simulator, runs))
-        return best
+        runs = max(1, round(self.seconds / _timed(simulator, 1)))
+        while True:
+            yield runs * per_run / _timed(simulator, runs)
 
 
 def _timed(simulator: Simulator, runs: int) -> float:

@@ -60,7 +60,7 @@ class CascadeDUCB(IndexPolicy):
     discount. A gap smaller than the bonus of an item that is always observed,
     :math:`2\sqrt{\epsilon(1-\gamma)\ln\frac{1}{1-\gamma}}` (0.106 at n = 100,000), is never resolved.
 
-    State: 4 L + 4 floats. A step costs O(L) with no root or division but for the observed items: the counts are kept
+    State: 4 L + 6 floats. A step costs O(L) with no root or division but for the observed items: the counts are kept
     in units of :math:`\gamma^{-t}`, so that all items share the factor :math:`q_t` in :math:`U = \bar\alpha + q_t r`
     with r cached.
 
@@ -105,24 +105,30 @@ class CascadeDUCB(IndexPolicy):
     def fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
         # N and X are counted in units of gamma^-t, which is what an observation at step t weighs; mean + q * radius
         # is the index
-        scalars = {"unit": field(1, fill=1.0), "clock": field(1), "gamma": field(1), "assumed": field(1)}
+        scalars = {
+            "unit": field(1, fill=1.0),
+            "growth": field(1),  # 1/gamma, what the unit is multiplied by
+            "clock": field(1),  # discounted time so far
+            "log_clock": field(1),  # ln N_t(gamma) of the coming step
+            "gamma": field(1),
+            "assumed": field(1),
+        }
         return {"N": field("L"), "X": field("L"), "mean": field("L"), "radius": field("L"), **scalars}
 
     @staticmethod
     @kernel
     def init(p, s, e, c):
-        s.gamma[0] = p.discount
+        _set_discount(s, p.discount)
         if p.doubling:
             s.assumed[0] = p.first_horizon
-            s.gamma[0] = discount_for(s.assumed[0], p.n_breakpoints)
+            _set_discount(s, discount_for(s.assumed[0], p.n_breakpoints))
         for a in range(s.mean.shape[0]):
             s.mean[a] = p.unseen_index
 
     @staticmethod
     @kernel
     def level(p, s, e):
-        m = max(s.clock[0], 1.0) if p.clock == _PULLS else s.gamma[0] * s.clock[0] + 1.0
-        return 2.0 * np.sqrt(p.epsilon * log(m) * s.unit[0])
+        return 2.0 * np.sqrt(p.epsilon * s.log_clock[0] * s.unit[0])
 
     @staticmethod
     @kernel
@@ -132,8 +138,7 @@ class CascadeDUCB(IndexPolicy):
     @staticmethod
     @kernel
     def update(p, s, e, r, clicks, observed):
-        s.clock[0] = s.gamma[0] * s.clock[0] + (observed if p.clock == _PULLS else 1)
-        s.unit[0] /= s.gamma[0]
+        s.unit[0] *= s.growth[0]
         if s.unit[0] > 1e150:
             _rescale(s)
         one = s.unit[0]
@@ -145,19 +150,32 @@ class CascadeDUCB(IndexPolicy):
             per_one = 1.0 / s.N[a]
             s.mean[a] = s.X[a] * per_one
             s.radius[a] = np.sqrt(per_one)
+        before = s.clock[0]
+        s.clock[0] = s.gamma[0] * before + (observed if p.clock == _PULLS else 1)
+        changed = s.clock[0] != before  # the clock of steps comes to rest at 1/(1-gamma), and so does its logarithm
         if p.doubling and e.t + 1 >= 2.0 * s.assumed[0]:
+            changed = True
             s.assumed[0] *= 2.0
-            s.gamma[0] = discount_for(s.assumed[0], p.n_breakpoints)
+            _set_discount(s, discount_for(s.assumed[0], p.n_breakpoints))
             if p.restart:
                 s.clock[0] = 0.0
                 s.unit[0] = 1.0
                 for a in range(s.N.shape[0]):
                     _wipe(p, s, a)
+        if changed:
+            coming = max(s.clock[0], 1.0) if p.clock == _PULLS else s.gamma[0] * s.clock[0] + 1.0
+            s.log_clock[0] = log(coming)
 
     @staticmethod
     @kernel
     def forget(p, s, e, a):
         _wipe(p, s, a)
+
+
+@kernel
+def _set_discount(s, gamma):
+    s.gamma[0] = gamma
+    s.growth[0] = 1.0 / gamma
 
 
 @kernel
