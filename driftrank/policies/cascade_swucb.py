@@ -145,13 +145,12 @@ class CascadeSWUCB(IndexPolicy):
     @staticmethod
     @kernel
     def update(p, s, e, r, clicks, observed):
-        room = s.ring.shape[0] // p.K
-        full = s.held[0] >= s.window[0] or s.held[0] >= room
+        full = s.held[0] >= s.window[0] or s.held[0] >= p.room
         oldest = 0
         if full:  # the oldest step leaves
             oldest = s.next[0] - s.held[0]
             if oldest < 0:
-                oldest += room
+                oldest += p.room
             oldest *= p.K
             for i in range(oldest, oldest + p.K):
                 code = s.ring[i]
@@ -179,7 +178,7 @@ class CascadeSWUCB(IndexPolicy):
             s.ring[begin + observed] = -1  # nothing after this is read
         s.held[0] += 1
         s.next[0] += 1
-        if s.next[0] == room:
+        if s.next[0] == p.room:
             s.next[0] = 0
         doubled = p.doubling and e.t + 1 >= 2.0 * s.assumed[0]
         if doubled:
