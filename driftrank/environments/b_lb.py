@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from driftrank.environments.base import NEVER, Environment
-from driftrank.kernels import kernel
+from driftrank.environments.base import Environment
+from driftrank.environments.stationary import Stationary
 from driftrank.queries import Queries
 from driftrank.validation import check_integer, check_number
 
@@ -14,6 +14,8 @@ class BLB(Environment):
     >>> BLB(L=4, K=2, p=0.2, delta=0.15).attraction(1).round(3).tolist()
     [0.2, 0.2, 0.05, 0.05]
     """
+
+    world = staticmethod(Stationary.world)
 
     L: int = 16
     K: int = 2
@@ -28,10 +30,3 @@ class BLB(Environment):
         query = [self.p] * self.K + [self.p - self.delta] * (self.L - self.K)
         object.__setattr__(self, "queries", Queries.of({"B_LB": query}))
         object.__setattr__(self, "k", self.K)
-
-    @staticmethod
-    @kernel
-    def world(p, base, key, t, alpha):
-        for a in range(base.shape[0]):
-            alpha[a] = base[a]
-        return NEVER

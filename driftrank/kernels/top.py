@@ -14,11 +14,11 @@ _INCREASING = 1
 
 
 @kernel
-def wins_tie(a, b, e, c, ties):
+def wins_tie(a, b, key, c, ties):
     """Whether item ``a`` goes before item ``b`` of the same score."""
     if ties == _INDEX:
         return a < b
-    return derive(e.key, c.token[a]) < derive(e.key, c.token[b])
+    return derive(key, c.token[a]) < derive(key, c.token[b])
 
 
 @kernel
@@ -35,11 +35,11 @@ def insert(r, first, filled, end, u, a, e, c, ties):
     else:
         i -= 1
         v = r.score[i]
-        if u < v or (u == v and not wins_tie(a, r.items[i], e, c, ties)):
+        if u < v or (u == v and not wins_tie(a, r.items[i], e.key, c, ties)):
             return filled
     while i > first:
         v = r.score[i - 1]
-        if u < v or (u == v and not wins_tie(a, r.items[i - 1], e, c, ties)):
+        if u < v or (u == v and not wins_tie(a, r.items[i - 1], e.key, c, ties)):
             break
         r.items[i] = r.items[i - 1]
         r.score[i] = v

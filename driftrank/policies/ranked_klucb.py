@@ -10,9 +10,9 @@ import numpy as np
 from driftrank.kernels import kernel
 from driftrank.kernels.elementary import log
 from driftrank.kernels.kl import entropy, exploration_level, kl_ucb_given
+from driftrank.kernels.top import wins_tie
 from driftrank.kernels.tuples import Field, field, integers
 from driftrank.policies.ranked import RankedBandits
-from driftrank.policies.ranked_ucb1 import tie_goes_to
 from driftrank.validation import check_number
 
 
@@ -104,7 +104,7 @@ class RankedKLUCB(RankedBandits):
                 ) > q * (1.0 + 1e-9):
                     continue
                 u = kl_ucb_given(mean, q / N, s.entropy[row + a])
-            if b < 0 or u > best or (u == best and tie_goes_to(p, c, a, b, key)):
+            if b < 0 or u > best or (u == best and wins_tie(a, b, key, c, p.ties)):
                 b = a
                 if u != best:
                     best = u

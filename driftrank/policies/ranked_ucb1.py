@@ -10,12 +10,10 @@ import numpy as np
 
 from driftrank.kernels import kernel
 from driftrank.kernels.elementary import log
-from driftrank.kernels.rng import derive
+from driftrank.kernels.top import wins_tie
 from driftrank.kernels.tuples import Field, field
 from driftrank.policies.ranked import RankedBandits
 from driftrank.validation import check_number
-
-_INDEX = 1  # of the ways to break ties
 
 
 class RankedUCB1(RankedBandits):
@@ -80,7 +78,7 @@ class RankedUCB1(RankedBandits):
         for j in range(c.items.shape[0]):
             a = c.items[j]
             u = s.mean[row + a] + q * s.radius[row + a]
-            if u > best or (u == best and tie_goes_to(p, c, a, b, key)):
+            if u > best or (u == best and wins_tie(a, b, key, c, p.ties)):
                 best = u
                 b = a
         return b, 1.0
@@ -111,11 +109,3 @@ class RankedUCB1(RankedBandits):
             s.X[j] = 0.0
             s.mean[j] = np.inf
             s.radius[j] = 0.0
-
-
-@kernel
-def tie_goes_to(p, c, a, b, key):
-    """Whether item ``a`` wins over ``b``, to which it is equal."""
-    if p.ties == _INDEX:
-        return a < b
-    return derive(key, c.token[a]) < derive(key, c.token[b])
