@@ -96,13 +96,17 @@ class CascadeKLUCB(IndexPolicy):
             a = c.items[j]
             mean = s.mean[a]
             worst = r.score[K - 1]
-            if mean < worst < 0.999999 and s.N[a] > 0.0 and (e.t > p.L or not p.initial):
+            if s.N[a] > 0.0 and (e.t > p.L or not p.initial):
+                if worst == np.inf:
+                    continue  # the list is full of items never observed
                 if worst != theta:
                     theta = worst
                     log_theta = log(theta)
                     log_rest = log(1.0 - theta)
                 # N kl(mean, theta) above the level: the bound of a is below theta (by more than rounding can hide)
-                if s.N[a] * (s.entropy[a] - mean * log_theta - (1.0 - mean) * log_rest) > q * (1.0 + 1e-9):
+                if mean < theta < 0.999999 and s.N[a] * (
+                    s.entropy[a] - mean * log_theta - (1.0 - mean) * log_rest
+                ) > q * (1.0 + 1e-9):
                     continue
             if not listed(r, a):
                 offer(r, _index(p, s, e, c, a, q), a, e, c, p.ties)
