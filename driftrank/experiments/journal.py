@@ -51,7 +51,8 @@ class Journal:
     def read(self) -> set[tuple[str, str, int]]:
         """Enter into the result what is on disk; returns which runs that is."""
         finished: set[tuple[str, str, int]] = set()
-        for path in [self.folder / "results.parquet", *sorted(self.parts.glob("*.parquet"))]:
+        # parts have numbers for names; what a killed process was just writing has a name with a dot before
+        for path in [self.folder / "results.parquet", *sorted(self.parts.glob("[0-9]*.parquet"))]:
             if path.exists():
                 finished |= self._read(path)
         return finished
@@ -86,7 +87,7 @@ class Journal:
             metadata=self._metadata(self._busy),
         )
         self.parts.mkdir(exist_ok=True)
-        number = sum(1 for _ in self.parts.glob("*.parquet"))
+        number = sum(1 for _ in self.parts.glob("[0-9]*.parquet"))
         with written(self.parts / f"{number:06d}.parquet") as path:
             pyarrow.parquet.write_table(table, path, compression="zstd")
         self._new.clear()

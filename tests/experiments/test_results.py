@@ -145,3 +145,18 @@ def test_bad_values(changes: dict, message: str) -> None:
     arguments = {"policies": ["Random"], "horizon": 100, "runs": 1, "progress": False} | changes
     with pytest.raises(ValueError, match=message):
         dr.simulate(arguments.pop("policies"), ENV, **arguments)
+
+
+def test_progress_is_shown_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    dr.simulate(["Random"], ENV, horizon=500, runs=2, progress=True)
+    assert "Random" in capsys.readouterr().err
+    dr.simulate(["Random"], ENV, horizon=500, runs=2, progress=False)
+    assert capsys.readouterr().err == ""
+
+
+def test_table_for_the_terminal(result: Result) -> None:
+    from rich.console import Console
+
+    with (console := Console(width=120)).capture() as shown:
+        console.print(result.table())
+    assert "DynamicOracle" in shown.get()

@@ -130,6 +130,7 @@ def test_parts_survive_a_process_that_was_killed(
             go(environment, tmp_path, threads=1)
     assert len(list((tmp_path / "parts").glob("*.parquet"))) == 6
     assert not (tmp_path / "results.parquet").exists()
+    (tmp_path / "parts" / ".000006.parquet.x1.parquet").write_bytes(b"PAR1 half a file")  # what it was just writing
     assert go(environment, tmp_path, resume=True).complete
     assert table(tmp_path).equals(table(whole))
     assert not (tmp_path / "parts").exists()

@@ -68,7 +68,7 @@ class _RankChangesState(_Leader):
     @staticmethod
     @kernel
     def index(p, s, e, c, a, q):
-        s.N[a] += 1e-9
+        s.N[a] += 1e-18  # too little to change a list
         return (s.X[a] + 1.0) / (s.N[a] + 1.0)
 
 
