@@ -30,7 +30,7 @@ def bench(
     """Steps per second of every policy on all cores, next to a plain NumPy loop on one core.
 
     10 items, 3 positions, runs of 100,000 steps in the paper's environment. The NumPy loop is CascadeSWUCB as a
-    researcher would write it, timed before and after the policies; the better time counts.
+    researcher would write it. The two are measured in turn, and the median of the ratios counts.
 
     \b
     driftrank bench
