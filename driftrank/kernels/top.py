@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from driftrank.kernels.compile import kernel
 from driftrank.kernels.rng import derive
 
@@ -14,11 +16,17 @@ _INCREASING = 1
 
 
 @kernel
+def lot(a, key, c, ties):
+    """What decides between items of the same score: the smaller goes first."""
+    if ties == _INDEX:
+        return np.uint64(a)
+    return derive(key, c.token[a])
+
+
+@kernel
 def wins_tie(a, b, key, c, ties):
     """Whether item ``a`` goes before item ``b`` of the same score."""
-    if ties == _INDEX:
-        return a < b
-    return derive(key, c.token[a]) < derive(key, c.token[b])
+    return lot(a, key, c, ties) < lot(b, key, c, ties)
 
 
 @kernel
@@ -59,11 +67,17 @@ def listed(r, a):
 
 
 @kernel
-def offer(r, u, a, e, c, ties):
-    """Offer item ``a`` with score ``u``, which may be in the list already, to a full list."""
-    K = r.items.shape[0]
-    if u >= r.score[K - 1] and not listed(r, a):
-        insert(r, 0, K, K, u, a, e, c, ties)
+def offer(r, u, a, last_lot, e, c, ties):
+    """Offer item ``a`` with score ``u``, which may be in the list already, to a full list.
+
+    ``last_lot`` is the lot of the item in the last place, kept so that many ties cost one draw each; returns what it is
+    afterwards.
+    """
+    last = r.items.shape[0] - 1
+    if u < r.score[last] or (u == r.score[last] and lot(a, e.key, c, ties) >= last_lot) or listed(r, a):
+        return last_lot
+    insert(r, 0, last + 1, last + 1, u, a, e, c, ties)
+    return lot(r.items[last], e.key, c, ties)
 
 
 @kernel

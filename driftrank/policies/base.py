@@ -26,7 +26,7 @@ from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform
 
 from driftrank.kernels import kernel, pure
 from driftrank.kernels.feedback import FEEDBACK
-from driftrank.kernels.top import ORDER, TIES, arrange, insert, offer
+from driftrank.kernels.top import ORDER, TIES, arrange, insert, lot, offer
 from driftrank.kernels.tuples import Field
 from driftrank.validation import check_choice, check_integer
 
@@ -240,9 +240,10 @@ def _rank_by(level: Any, index: Any, costly: bool) -> Any:
             for j in range(c.items.shape[0]):
                 reach += index(p, s, e, c, c.items[j], q) >= last
             if reach > K:
+                last_lot = lot(r.items[K - 1], e.key, c, p.ties)
                 for j in range(c.items.shape[0]):
                     a = c.items[j]
-                    offer(r, index(p, s, e, c, a, q), a, e, c, p.ties)
+                    last_lot = offer(r, index(p, s, e, c, a, q), a, last_lot, e, c, p.ties)
             arrange(r, p.order)
 
     rank.made_from_index = True  # type: ignore[attr-defined]

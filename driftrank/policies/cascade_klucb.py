@@ -10,7 +10,7 @@ import numpy as np
 from driftrank.kernels import kernel
 from driftrank.kernels.elementary import log
 from driftrank.kernels.kl import entropy, exploration_level, kl_ucb_given
-from driftrank.kernels.top import arrange, insert, listed, offer
+from driftrank.kernels.top import arrange, insert, listed, lot, offer
 from driftrank.kernels.tuples import Field, field
 from driftrank.policies.base import IndexPolicy
 from driftrank.policies.cascade_ucb1 import INITIAL, check_initial, in_first_position
@@ -89,6 +89,7 @@ class CascadeKLUCB(IndexPolicy):
         K = r.items.shape[0]
         for i in range(K):  # the list that r holds is a guess at the new one
             insert(r, 0, i, K, _index(p, s, e, c, r.items[i], q), r.items[i], e, c, p.ties)
+        last_lot = lot(r.items[K - 1], e.key, c, p.ties)
         theta = -1.0
         log_theta = 0.0
         log_rest = 0.0
@@ -108,8 +109,9 @@ class CascadeKLUCB(IndexPolicy):
                     s.entropy[a] - mean * log_theta - (1.0 - mean) * log_rest
                 ) > q * (1.0 + 1e-9):
                     continue
-            if not listed(r, a):
-                offer(r, _index(p, s, e, c, a, q), a, e, c, p.ties)
+                if listed(r, a):
+                    continue
+            last_lot = offer(r, _index(p, s, e, c, a, q), a, last_lot, e, c, p.ties)
         arrange(r, p.order)
 
     @staticmethod
