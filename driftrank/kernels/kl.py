@@ -38,6 +38,8 @@ def kl_ucb_given(p, d, negative_entropy):
         return p if d <= 0.0 else min(1.0, p + d + np.sqrt(d * (d + 2.0 * p * (1.0 - p))))
     if p >= 1.0 or d == np.inf:
         return 1.0
+    if p <= 0.0:
+        return 1.0 - exp(-d)
     # two upper bounds: Pinsker's, and the solution of (q-p)^2 = 2 q d, which is the better one for small p
     high = min(p + np.sqrt(0.5 * d), p + d + np.sqrt(d * (d + 2.0 * p)))
     if high > 0.95:
@@ -58,9 +60,7 @@ def kl_ucb_given(p, d, negative_entropy):
         if not q > p:
             q = high
     for _ in range(30):
-        excess = negative_entropy - (1.0 - p) * log(1.0 - q) - d
-        if p > 0.0:
-            excess -= p * log(q)
+        excess = negative_entropy - (1.0 - p) * log(1.0 - q) - p * log(q) - d
         step = excess * q * (1.0 - q) / (q - p)
         q = min(q - step, high)
         if abs(step) < 1e-5 * min(q - p, 1.0 - q):

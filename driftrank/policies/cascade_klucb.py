@@ -105,9 +105,9 @@ class CascadeKLUCB(IndexPolicy):
                     log_theta = log(theta)
                     log_rest = log(1.0 - theta)
                 # N kl(mean, theta) above the level: the bound of a is below theta (by more than rounding can hide)
-                if mean < theta < 0.999999 and s.N[a] * (
+                if mean < theta < 0.999999999 and s.N[a] * (
                     s.entropy[a] - mean * log_theta - (1.0 - mean) * log_rest
-                ) > q * (1.0 + 1e-9):
+                ) > q * (1.0 + 1e-6):
                     continue
                 if listed(r, a):
                     continue
