@@ -83,7 +83,6 @@ def run_in_folder(
         finished = journal.read()
     else:
         journal.clear()
-    written_text(toml, text)
     result.cores = threads or cores()
     begin, earlier = time.perf_counter(), result.seconds
 
@@ -92,6 +91,7 @@ def run_in_folder(
         journal.add(label, unit.query, unit.runs, measures, seconds)
 
     try:
+        written_text(toml, text)
         simulate(
             chosen, environment, horizon=horizon, runs=runs, seed=seed, device=device, threads=threads,
             checkpoints=checkpoints, progress=progress, finished=finished, on_unit=on_unit,
