@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from driftrank.engine.unit import MEASURES, Simulator, Task, Unit
+from driftrank.engine.unit import Simulator, Task, Unit
 from driftrank.environments import Abrupt
 from driftrank.environments.base import Environment
 from driftrank.kernels.rng import run_key, users_key
@@ -24,7 +24,7 @@ def check_simulation(policy: Policy, steps: int = 500, k: int = 3, seed: int = 0
     assert measures is not None
     for run in (0, 1):
         by_hand = stepped_by_hand(policy, environment, steps, seed, run)
-        different = np.flatnonzero((by_hand != measures[run]).any(axis=1))
+        different = np.flatnonzero((by_hand != measures[run, :, : by_hand.shape[1]]).any(axis=1))
         assert not len(different), f"{policy.spec}: simulator and learner part at step {different[0] + 1} of run {run}"
 
 
@@ -36,17 +36,20 @@ def stepped_by_hand(policy: Policy, environment: Environment, steps: int, seed: 
     learner = policy.start(
         range(len(environment.queries[query])), environment.k, seed=seed, horizon=steps, query=query, run=run
     )
-    out = np.zeros((steps, len(MEASURES)))
-    totals = np.zeros(len(MEASURES))
-    starts, alphas, optimal = environment.stretches(steps, query, run, seed)
+    out = np.zeros((steps, 4))  # up to the number of alarms
+    totals = np.zeros(4)
+    starts, alphas, optimal, _, live = environment._segments(1, steps, query, run, seed)
     stretch = 0
     for t in range(1, steps + 1):
         while stretch + 1 < len(starts) and t >= starts[stretch + 1]:
             stretch += 1
-        ranking = learner.rank()
+            if environment.churns:
+                learner.renew(np.flatnonzero(live[stretch] == 2).tolist())
+        ranking = learner.rank(np.flatnonzero(live[stretch]).tolist() if environment.churns else None)
         value = model.reward(alphas[stretch], list(ranking))
         clicks = model.simulate(alphas[stretch], list(ranking), users_key(key, t))
         learner.update(ranking, clicks)
-        totals += (optimal[stretch] - value, value, sum(clicks))
+        totals[:3] += (optimal[stretch] - value, value, sum(clicks))
+        totals[3] = learner.alarm_count
         out[t - 1] = totals
     return out

@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from driftrank.engine.detections import watch_size
 from driftrank.engine.fixed import best_fixed_list
 from driftrank.engine.steps import simulate
 from driftrank.environments.base import Environment
 from driftrank.kernels.compile import specialise
 from driftrank.kernels.rng import run_key
 from driftrank.policies.base import Policy, Problem
+from driftrank.policies.features import one_hot
 from driftrank.policies.program import Program
 
 #: what is recorded at every checkpoint
-MEASURES = ("regret", "reward", "clicks")
+MEASURES = ("regret", "reward", "clicks", "alarms", "detected", "delay", "false_alarms")
 
 #: item-steps between two looks at the clock: short enough for Ctrl-C, long enough to cost nothing
 STRIDE = 2_000_000
@@ -38,8 +40,15 @@ class Task:
     seed: int
     checkpoints: tuple[int, ...]
 
-    def problem(self, query: str) -> Problem:
-        return Problem(len(self.environment.queries[query]), self.environment.k, self.horizon, self.horizon)
+    def problem(self, query: str, policy: Policy) -> Problem:
+        width = self.features(query).shape[1] if policy.contextual else 0
+        L = len(self.environment.queries[query])
+        return Problem(L, self.environment.k, self.horizon, self.horizon, width)
+
+    def features(self, query: str) -> NDArray[np.float64]:
+        """What describes the items of a query."""
+        given = self.environment.features(query)
+        return one_hot(len(self.environment.queries[query])) if given is None else given
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,7 @@ class Simulator:
         self._programs: dict[Problem, Program] = {}
 
     def program(self, query: str) -> Program:
-        problem = self.task.problem(query)
+        problem = self.task.problem(query, self.policy)
         if problem not in self._programs:
             self._programs[problem] = Program.of(self.policy, problem)
         return self._programs[problem]
@@ -68,8 +77,12 @@ class Simulator:
     @cached_property
     def kernel(self) -> Any:
         program = self.program(self.task.environment.names[0])
-        model = self.task.environment.click_model.kernels()
-        return specialise(simulate, {**program.bindings, "CLICK": model.click, "VALUE": model.value})
+        environment = self.task.environment
+        model = environment.click_model.kernels()
+        return specialise(
+            simulate,
+            {**program.bindings, "CLICK": model.click, "VALUE": model.value, "CHURNS": environment.churns},
+        )
 
     def compile(self) -> None:
         """Compile now (or fetch from the disk), by running the first step of nothing."""
@@ -83,11 +96,13 @@ class Simulator:
         task, program, n = self.task, self.program(unit.query), len(unit.runs)
         L, K = program.problem.L, program.problem.K
         fresh = program.layout.empty()
+        if self.policy.contextual:
+            program.layout.views(*fresh)["features"][:] = task.features(unit.query)
         floats, ints = (np.empty((n, len(row)), row.dtype) for row in fresh)
         origins = np.zeros(n, np.int64)
         room = (
-            np.arange(L, dtype=np.uint32), np.arange(L), np.arange(K, dtype=np.uint32), np.zeros(K),
-            np.zeros(K * self.policy.memo), np.zeros(K, np.int8),
+            np.arange(L, dtype=np.uint32), np.arange(L), np.zeros(L, np.uint32), np.arange(K, dtype=np.uint32),
+            np.zeros(K), np.zeros(K * self.policy.memo), np.zeros(K, np.int8),
         )  # fmt: skip
         keys = np.array([run_key(task.seed, unit.query, run) for run in unit.runs], np.uint64)
         chunk = task.environment.program.chunk(unit.query, keys)
@@ -98,6 +113,7 @@ class Simulator:
         # one more checkpoint than there are, so that the kernel need not look for the end
         checkpoints = np.append(np.array(task.checkpoints, np.int64), _NEVER)
         totals = np.zeros((n, len(MEASURES)))
+        watch = np.zeros((n, watch_size(L)))
         out = np.zeros((n, len(task.checkpoints), len(MEASURES)))
         stride = max(1, STRIDE // (L * max(n, 1)))
         first = 1
@@ -105,7 +121,7 @@ class Simulator:
             last = chunk.advance(first, min(task.horizon, first + stride - 1)) if n else task.horizon
             self.kernel(
                 *fresh, floats, ints, program.layout.offsets, program.row, *room, origins, keys, chunk.world.model,
-                chunk.count, chunk.starts, chunk.alphas, chunk.optimal, fixed, first, last,
+                chunk.count, chunk.starts, chunk.alphas, chunk.optimal, chunk.live, fixed, watch, first, last,
                 checkpoints, int(np.searchsorted(checkpoints, first)), totals, out,
             )  # fmt: skip
             if not tick((last - first + 1) * n):

@@ -3,6 +3,9 @@
 The one kernel of an environment is ``world(p, base, key, t, alpha)``: fill in the attraction of every item at step t,
 and return the first later step at which it may be different. ``base`` is the query's default attraction, ``key`` the
 world's randomness in this run.
+
+Where items come and go (``churns``), a second kernel ``live(p, base, key, t, there)`` says of every item at step t
+whether it is absent (0, its attraction being 0), there (1), or there and announced as new at this very step (2).
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from numpy.typing import NDArray
 
 from driftrank.clickmodels import CascadeModel, ClickModel
 from driftrank.environments.steps import segments
+from driftrank.kernels import kernel
 from driftrank.kernels.compile import specialise
 from driftrank.kernels.rng import run_key, world_key
 from driftrank.kernels.tuples import parameter_reader, parameter_row
@@ -26,6 +30,12 @@ from driftrank.validation import check_integer, nearest
 NEVER = 2**62
 
 
+@kernel
+def _all_there(p, base, key, t, there):
+    for a in range(base.shape[0]):
+        there[a] = 1
+
+
 @dataclass_transform(frozen_default=True, kw_only_default=False)
 @dataclasses.dataclass(frozen=True)
 class Environment:
@@ -34,6 +44,9 @@ class Environment:
     #: what a policy may claim to cope with
     kind: ClassVar[str] = "stationary"
     world: ClassVar[Any]
+    #: whether items come and go
+    churns: ClassVar[bool] = False
+    live: ClassVar[Any] = staticmethod(_all_there)
 
     queries: ClassVar[Queries]  #: a field, or set when it is made
     k: ClassVar[int]  #: positions; likewise
@@ -72,8 +85,18 @@ class Environment:
     def breakpoints(self, horizon: int, query: str | int = 0, run: int = 0, seed: int = 0) -> list[int]:
         """The steps t < horizon after which the attraction changes."""
         check_integer("horizon", horizon, 1)
-        starts, alphas, _, _ = self._segments(1, horizon, query, run, seed)
+        starts, alphas, *_ = self._segments(1, horizon, query, run, seed)
         return [int(starts[i]) - 1 for i in range(1, len(starts)) if (alphas[i] != alphas[i - 1]).any()]
+
+    def present(self, t: int, query: str | int = 0, run: int = 0, seed: int = 0) -> list[int]:
+        """The items that can be shown at step t."""
+        check_integer("t", t, 1)
+        there = self._segments(t, t, query, run, seed)[4][0]
+        return [int(a) for a in np.flatnonzero(there)] if self.churns else list(range(len(self._base(query)[1])))
+
+    def features(self, query: str | int = 0) -> NDArray[np.float64] | None:
+        """What describes the items of a query, a row each; None where nothing does."""
+        return None
 
     def optimal_value(self, t: int, query: str | int = 0, run: int = 0, seed: int = 0) -> float:
         """The expected reward of the best list at step t."""
@@ -92,18 +115,23 @@ class Environment:
         check_integer("horizon", horizon, 1)
         return self._segments(1, horizon, query, run, seed)[:3]
 
-    def _segments(self, first: int, last: int, query: str | int, run: int, seed: int) -> tuple[Any, ...]:
+    def _base(self, query: str | int) -> tuple[str, NDArray[np.float64]]:
+        """A query's name and its default attraction."""
         if not isinstance(query, str):
             check_integer("query", query, 0, len(self.queries) - 1)
         name = query if isinstance(query, str) else self.names[query]
         if name not in self.queries.attraction:
             raise ValueError(f"query={name!r}: not among this environment's queries{nearest(name, self.queries)}")
+        return name, self.queries[name]
+
+    def _segments(self, first: int, last: int, query: str | int, run: int, seed: int) -> tuple[Any, ...]:
+        name, _ = self._base(query)
         parts: list[tuple[Any, ...]] = []
         chunk = self.program.chunk(name, np.array([run_key(seed, name, run)], np.uint64))
         while first <= last:
             first = chunk.advance(first, last) + 1
             n = chunk.count[0]
-            columns = (chunk.starts, chunk.alphas, chunk.optimal, chunk.best)
+            columns = (chunk.starts, chunk.alphas, chunk.optimal, chunk.best, chunk.live)
             parts.append(tuple(column[0, :n].copy() for column in columns))
         return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
@@ -139,6 +167,8 @@ class World:
                 "PARAMETERS": parameter_reader(parameters),
                 "WORLD": type(environment).world,
                 "OPTIMUM": model.kernels().optimum,
+                "CHURNS": environment.churns,
+                "LIVE": type(environment).live,
             },
         )
 
@@ -162,6 +192,8 @@ class Chunk:
         self.alphas = np.zeros((runs, room, L))
         self.optimal = np.zeros((runs, room))
         self.best = np.zeros((runs, room, world.environment.k), np.int32)
+        # which items are there; of no use, and small, where all always are
+        self.live = np.zeros((runs, room, L if world.environment.churns else 0), np.int8)
         self._ends = np.zeros((runs, room), np.int64)
         self._until = np.zeros(runs, np.int64)  # when each run changes next
 
@@ -172,5 +204,6 @@ class Chunk:
             world.segments(
                 world.row, world.model, self.base, self.keys, first, last,
                 self._until, self.count, self.starts, self._ends, self.alphas, self.optimal, self.best,
+                self.live,
             )
         )  # fmt: skip

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 
-def segments(row, model, base, keys, first, last, until, count, starts, ends, alphas, optimal, best):
+def segments(row, model, base, keys, first, last, until, count, starts, ends, alphas, optimal, best, live):
     """Fill in the stretches of every run from step ``first``, as many as there is room for; returns how far all of
     them reach.
 
@@ -19,7 +19,10 @@ def segments(row, model, base, keys, first, last, until, count, starts, ends, al
         n = 0
         while t <= last and n < starts.shape[1]:
             starts[r, n] = t - 1 if n == 0 and t < until[r] else t
-            t = WORLD(p, base, keys[r], t, alphas[r, n])
+            now = t
+            t = WORLD(p, base, keys[r], now, alphas[r, n])
+            if CHURNS:
+                LIVE(p, base, keys[r], now, live[r, n])
             ends[r, n] = t
             optimal[r, n] = OPTIMUM(model, alphas[r, n], best[r, n])
             n += 1

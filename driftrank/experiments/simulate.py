@@ -105,8 +105,8 @@ def prepare(
     labels = labels_of(chosen)
     steps = checkpoint_steps(environment, horizon, checkpoints, seed)
     task = Task(tuple(chosen), environment, horizon, seed, steps)
-    for problem in {task.problem(query) for query in environment.names}:
-        for policy in chosen:
+    for policy in chosen:
+        for problem in {task.problem(query, policy) for query in environment.names}:
             policy.fields(policy.parameters(problem))
     return task, Result.empty(labels, [p.spec for p in chosen], environment, horizon, runs, seed, steps, device)
 

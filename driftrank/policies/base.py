@@ -28,6 +28,7 @@ from driftrank.kernels import kernel, pure
 from driftrank.kernels.feedback import FEEDBACK
 from driftrank.kernels.top import ORDER, TIES, arrange, insert, lot, offer
 from driftrank.kernels.tuples import Field
+from driftrank.policies.alarms import never_alarmed, no_alarm
 from driftrank.validation import check_choice, check_integer
 
 
@@ -39,6 +40,7 @@ class Problem:
     K: int  #: positions
     horizon: int | None = None  #: steps the policy may plan for; None where nobody knows
     steps: int | None = None  #: steps the state must have room for; it can grow later where this is None
+    features: int = 0  #: numbers that describe an item; 0 where the policy does not look at them
 
     def __post_init__(self) -> None:
         check_integer("L", self.L, 1)
@@ -64,6 +66,8 @@ class Kernels(NamedTuple):
     scores: Any  #: (p, s, e, c, out): what every candidate is worth
     forget: Any  #: (p, s, e, a): slot ``a`` now holds an item that was never seen
     told: Any  #: (p, s, e, c, alpha, best): the truth, at every breakpoint; oracles only
+    alarmed: Any  #: (p, s): how many changes it has found
+    alarm: Any  #: (p, s, n): the slot of alarm n, and whether everything was started anew
 
 
 @kernel
@@ -94,6 +98,8 @@ class Policy:
     memo: ClassVar[int] = 0
     #: whether it is told the truth (only by the simulator)
     oracle: ClassVar[bool] = False
+    #: whether it looks at the items' features, which lie in the field ``"features"`` of its state, L times d numbers
+    contextual: ClassVar[bool] = False
     #: whether the simulator starts it anew, clock and all, at every breakpoint
     restarts: ClassVar[bool] = False
     #: which positions count as observed
@@ -101,6 +107,8 @@ class Policy:
 
     init: ClassVar[Any] = staticmethod(_nothing)
     told: ClassVar[Any] = staticmethod(_not_told)
+    alarmed: ClassVar[Any] = staticmethod(never_alarmed)
+    alarm: ClassVar[Any] = staticmethod(no_alarm)
     rank: ClassVar[Any]
     update: ClassVar[Any]
     scores: ClassVar[Any]
@@ -145,12 +153,23 @@ class Policy:
         return Kernels(*(getattr(cls, name) for name in Kernels._fields))
 
     def start(
-        self, items: Any, k: int, *, seed: int = 0, horizon: int | None = None, query: str = "", run: int = 0
+        self,
+        items: Any,
+        k: int,
+        *,
+        features: Any = None,
+        seed: int = 0,
+        horizon: int | None = None,
+        query: str = "",
+        run: int = 0,
     ) -> Any:
-        """A learner that ranks ``items``, ``k`` at a time."""
+        """A learner that ranks ``items``, ``k`` at a time.
+
+        ``features`` describes every item by a vector of numbers, for policies that look at them.
+        """
         from driftrank.policies.learner import Learner
 
-        return Learner(self, items, k, seed=seed, horizon=horizon, query=query, run=run)
+        return Learner(self, items, k, features=features, seed=seed, horizon=horizon, query=query, run=run)
 
     def replace(self, **changes: Any) -> Self:
         """The same policy with other parameters."""

@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,15 @@ from numpy.typing import NDArray
 from driftrank.kernels.compile import specialise
 from driftrank.kernels.rng import key_of, policy_key, run_key
 from driftrank.policies import steps
+from driftrank.policies.alarms import Alarm, forget_alarms, read_alarms
 from driftrank.policies.base import Policy, Problem
 from driftrank.policies.clicks import click_vector
+from driftrank.policies.features import feature_rows, one_hot
 from driftrank.policies.program import Program
 from driftrank.validation import check_integer
 
 Item = Hashable
-_FORMAT = 1
+_FORMAT = 2
 
 
 class RankedItems(list[Item]):
@@ -56,6 +59,7 @@ class Learner:
         items: Iterable[Item],
         k: int,
         *,
+        features: Any = None,
         seed: int = 0,
         horizon: int | None = None,
         query: str = "",
@@ -67,7 +71,14 @@ class Learner:
         self._slots: list[Item | None] = _distinct(items)
         self._slot_of = {item: slot for slot, item in enumerate(self._slots)}
         self._free: list[int] = []
-        problem = Problem(len(self._slots), k, horizon, horizon)
+        L = len(self._slots)
+        rows = None
+        if policy.contextual:
+            rows = one_hot(L) if features is None else feature_rows(self._slots, features)
+        elif features is not None:
+            raise ValueError(f"features: {policy.spec} does not look at any")
+        self._described = features is not None
+        problem = Problem(L, k, horizon, horizon, 0 if rows is None else rows.shape[1])
         check_integer("seed", seed, 0)
         check_integer("run", run, 0)
         self._key = run_key(seed, query, run)
@@ -76,6 +87,8 @@ class Learner:
         self._steps: dict[str, Any] = {}
         self._program = Program.of(policy, problem)
         self._floats, self._ints = self._program.layout.empty()
+        if rows is not None:
+            self._views()["features"][:] = rows
         self._tokens()
         self._call("init_step", self._event(None, None), self._candidates(None), self._token)
 
@@ -89,6 +102,16 @@ class Learner:
     @property
     def k(self) -> int:
         return self._program.problem.K
+
+    @property
+    def alarms(self) -> list[Alarm]:
+        """The changes that the policy has found lately, oldest first: when, and on which item."""
+        return read_alarms(self._views(), self._slots)
+
+    @property
+    def alarm_count(self) -> int:
+        """How many changes the policy has found so far."""
+        return int(self._views().get("alarms", [0])[0])
 
     def rank(
         self,
@@ -144,23 +167,40 @@ class Learner:
 
     # -- items come and go -----------------------------------------------------------------------------------------
 
-    def add_items(self, items: Iterable[Item]) -> None:
-        """New items, never seen so far."""
+    def add_items(self, items: Iterable[Item], *, features: Any = None) -> None:
+        """New items, never seen so far; with their features where the others have some."""
         new = _distinct(items)
         for item in new:
             if item in self._slot_of:
                 raise ValueError(f"items: {item!r} is there already")
+        rows = self._new_features(new, features)
         if len(new) > len(self._free):
             grown = len(self._slots) + len(new) - len(self._free)
             self._free += range(len(self._slots), grown)
             self._slots += [None] * (grown - len(self._slots))
-            self._relayout(Problem(grown, self.k, self._program.problem.horizon, self._program.problem.steps))
-        for item in new:
+            width = self._program.problem.features
+            if width and not self._described:
+                width = len(one_hot(grown))
+            self._relayout(replace(self._program.problem, L=grown, features=width))
+        for n, item in enumerate(new):
             slot = self._free.pop(0)
             self._slots[slot] = item
             self._slot_of[item] = slot
             self._tokens()
+            if self.policy.contextual:
+                table = self._views()["features"]
+                table[slot] = np.eye(len(table))[slot] if rows is None else rows[n]
             self._call("forget_step", self._event(None, None), slot)
+
+    def renew(self, items: Iterable[Item], *, features: Any = None) -> None:
+        """Items that are no longer what they were: what was learnt of them is forgotten."""
+        renewed = _distinct(items)
+        slots = [self._slot(item) for item in renewed]
+        rows = None if features is None else self._new_features(renewed, features)
+        for n, slot in enumerate(slots):
+            if rows is not None:
+                self._views()["features"][slot] = rows[n]
+            self._forget(slot)
 
     def remove_items(self, items: Iterable[Item]) -> None:
         """Items that will not be shown again; what was learnt of them is forgotten."""
@@ -171,7 +211,7 @@ class Learner:
             del self._slot_of[self._slots[slot]]
             self._slots[slot] = None
             self._free.append(slot)
-            self._call("forget_step", self._event(None, None), slot)
+            self._forget(slot)
 
     # -- saving ----------------------------------------------------------------------------------------------------
 
@@ -193,6 +233,7 @@ class Learner:
             "room": problem.steps,
             "steps": self.steps,
             "where": self._where,
+            "features": problem.features if self._described else None,
         }
         target = Path(path)
         with tempfile.NamedTemporaryFile(dir=target.parent, suffix=".npz", delete=False) as file:
@@ -205,6 +246,24 @@ class Learner:
                 raise
 
     # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _views(self) -> dict[str, NDArray[Any]]:
+        return self._program.layout.views(self._floats, self._ints)
+
+    def _forget(self, slot: int) -> None:
+        """What was in a slot is there no more."""
+        forget_alarms(self._views(), slot)
+        self._call("forget_step", self._event(None, None), slot)
+
+    def _new_features(self, items: list[Item], features: Any) -> NDArray[np.float64] | None:
+        """The features of new items, as many numbers as the others have."""
+        if not self._described:
+            if features is not None:
+                raise ValueError("features: the other items of this learner have none")
+            return None
+        if features is None:
+            raise ValueError("features: must be given, as for the other items")
+        return feature_rows(items, features, self._program.problem.features)
 
     def _call(self, name: str, event: tuple[int, float, np.uint64], *arguments: Any) -> None:
         program = self._program
@@ -238,7 +297,7 @@ class Learner:
         """Where nobody said how long it will run, the state grows with the number of steps."""
         problem = self._program.problem
         if problem.horizon is None and self.steps >= problem.room:
-            self._relayout(Problem(problem.L, problem.K, None, 2 * self.steps))
+            self._relayout(replace(problem, steps=2 * self.steps))
 
     def _relayout(self, problem: Problem) -> None:
         """Copy the state into that of a larger problem."""
@@ -266,11 +325,15 @@ def load(path: str | os.PathLike[str]) -> Learner:
         if header["version"] != policy.version:
             raise ValueError(f"a state of {policy.spec} version {header['version']}, this is version {policy.version}")
         slots, live = header["slots"], header["live"]
-        learner = Learner(policy, range(len(slots)), header["k"], horizon=header["horizon"], **header["where"])
+        width = header["features"]
+        learner = Learner(
+            policy, range(len(slots)), header["k"], horizon=header["horizon"], **header["where"],
+            features=np.zeros((len(slots), width)) if width else None,
+        )  # fmt: skip
         learner._slots, learner._free = slots, header["free"]
         learner._slot_of = {slots[slot]: slot for slot in live}
         learner.steps = header["steps"]
-        learner._relayout(Problem(len(slots), header["k"], header["horizon"], header["room"]))
+        learner._relayout(replace(learner._program.problem, steps=header["room"]))
         for expected, found in ((learner._floats, floats), (learner._ints, ints)):
             if (expected.shape, expected.dtype) != (found.shape, found.dtype):
                 raise ValueError("the state has another size than the policy says")

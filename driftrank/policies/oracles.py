@@ -96,6 +96,10 @@ class OracleRestart(Policy):
     def memo(self) -> int:  # type: ignore[override]
         return self.base.memo
 
+    @property
+    def contextual(self) -> bool:  # type: ignore[override]
+        return self.base.contextual
+
     def parameters(self, problem: Problem) -> dict[str, float]:
         return self.base.parameters(problem)
 

@@ -306,7 +306,7 @@ def test_nothing_is_pickled(tmp_path, learner):
         assert file["floats"].dtype == np.float64
         assert file["ints"].dtype == np.int32
     assert header["policy"] == "CascadeUCB1"
-    assert header["format"] == 1
+    assert header["format"] == 2
 
 
 def test_saving_is_all_or_nothing(tmp_path, learner, monkeypatch):
@@ -349,7 +349,7 @@ def rewrite(path, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"header": {"format": 2}}, "written in format 2, this version reads 1"),
+        ({"header": {"format": 3}}, "written in format 3, this version reads 2"),
         ({"header": {"version": 99}}, "CascadeUCB1 version 99"),
         ({"header": {"policy": "CascadeUCB9"}}, "unknown policy 'CascadeUCB9'"),
         ({"header": {"policy": "CascadeUCB1:exploration=-1"}}, "exploration=-1"),

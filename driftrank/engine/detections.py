@@ -1,0 +1,59 @@
+"""Alarms held against the truth: what a simulation records of a policy that detects changes.
+
+An alarm is *true* when its item has changed since it was last cleared: by an alarm of its own, or by one that started
+everything anew. Otherwise it is *false*. A breakpoint is *detected* by the first true alarm of an item that changed
+at it, before the next breakpoint; the steps from the change to that alarm are the *delay*.
+"""
+
+from __future__ import annotations
+
+from driftrank.kernels import kernel
+
+#: numbers to remember of a run, before one change step and one attraction for every item
+HEAD = 2
+
+
+def watch_size(L: int) -> int:
+    """Numbers to remember of a run: the latest breakpoint's first step, whether it was detected, per item the step at
+    which it changed (0: not since it was cleared), per item its attraction before."""
+    return HEAD + 2 * L
+
+
+@kernel
+def note_change(watch, alpha, live, begin):
+    """The attraction is ``alpha`` from step ``begin`` on. Arrivals that are announced are no news."""
+    L = alpha.shape[0]
+    changed = False
+    for a in range(L):
+        if live.shape[0] == L and live[a] == 2:
+            watch[HEAD + a] = 0.0
+        elif begin > 1 and alpha[a] != watch[HEAD + L + a]:
+            watch[HEAD + a] = begin
+            changed = True
+        watch[HEAD + L + a] = alpha[a]
+    if changed:
+        watch[0] = begin
+        watch[1] = 0.0
+
+
+@kernel
+def count_alarms(watch, a, everything, t, totals):
+    """An alarm on item ``a`` (-1: on none in particular) at step t. ``totals`` from place 3 on: alarms, breakpoints
+    detected, the sum of their delays, false alarms."""
+    L = (watch.shape[0] - HEAD) // 2
+    changed_at = watch[HEAD + a] if a >= 0 else 0.0
+    if a < 0:
+        for b in range(L):
+            changed_at = max(changed_at, watch[HEAD + b])
+    totals[3] += 1.0
+    if changed_at == 0.0:
+        totals[6] += 1.0
+    elif changed_at == watch[0] and watch[1] == 0.0:
+        watch[1] = 1.0
+        totals[4] += 1.0
+        totals[5] += t - changed_at + 1.0
+    if everything:
+        for b in range(L):
+            watch[HEAD + b] = 0.0
+    elif a >= 0:
+        watch[HEAD + a] = 0.0

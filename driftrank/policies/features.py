@@ -1,0 +1,45 @@
+"""Features: numbers that describe items, for policies that look at them (``contextual``).
+
+They lie in the policy's state, in the field ``"features"``, one row for every slot. Where nobody gives any, every item
+is described by itself alone (one 1 among zeros): nothing is shared between items, and nothing is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: without features, there may be this many items: such a state has a number for every two of them
+MOST_WITHOUT = 64
+
+
+def one_hot(L: int) -> NDArray[np.float64]:
+    """Every item described by itself."""
+    if L > MOST_WITHOUT:
+        raise ValueError(
+            f"features: must be given for more than {MOST_WITHOUT} items (there are {L}) to a policy that looks at them"
+        )
+    return np.eye(L)
+
+
+def feature_rows(items: Sequence[Any], features: Any, width: int | None = None) -> NDArray[np.float64]:
+    """The features of items, a row each, from a mapping or from as many vectors; ``width`` numbers each, if given."""
+    try:
+        if isinstance(features, Mapping):
+            missing = [item for item in items if item not in features]
+            if missing:
+                raise ValueError(f"none for item {missing[0]!r}")
+            features = [features[item] for item in items]
+        rows = np.array(features, float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"features: must be a vector of numbers for every item ({error})") from None
+    if rows.ndim != 2 or len(rows) != len(items) or not rows.shape[1]:
+        raise ValueError(f"features: must be {len(items)} vectors of one length, not of shape {rows.shape}")
+    if not np.isfinite(rows).all():
+        raise ValueError("features: must be finite numbers")
+    if width is not None and rows.shape[1] != width:
+        raise ValueError(f"features: must be vectors of {width} numbers, as for the other items, not {rows.shape[1]}")
+    return rows
