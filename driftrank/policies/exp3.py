@@ -7,6 +7,8 @@ pulled, and nothing ever overflows.
 * loss form: p(a) ~ exp(eta G(a)), and a pull of b without reward gives G(b) -= 1/p(b); eta = sqrt(2 ln L / (n L)).
 * Auer's form: p(a) = (1-g) w(a)/W + g/L, w(a) = exp(g G(a) / L), and a reward for b gives G(b) += 1/p(b);
   g = min(1, sqrt(L ln L / ((e-1) n))).
+* sharing form, Exp3.S: as Auer's, but after every pull each arm also gets e a / L of the total weight, so that none
+  falls too far behind to come back. The weights themselves are the state; there are no gains.
 
 Where the rate changes with every step ("anytime") the weights are worked out when they are needed.
 
@@ -27,6 +29,8 @@ from driftrank.kernels.tuples import Field, field, integers
 #: how the weights are estimated
 FORMS = ("loss", "auer")
 _LOSS, _AUER = 0, 1
+#: the number of the sharing form, which has a policy of its own
+SHARING = 2
 _E_MINUS_1 = 1.718281828459045
 
 #: outside these bounds the weights are worked out anew from a new top
@@ -41,6 +45,11 @@ def exp3_fields() -> dict[str, Field]:
         "top": field("K"),
         "order": integers("L", fill=-1),
     }
+
+
+def sharing_fields() -> dict[str, Field]:
+    """The state of K rows of L arms in the sharing form."""
+    return exp3_fields() | {"gain": field(0), "top": field(0)}
 
 
 @kernel
@@ -78,10 +87,17 @@ def _exponent(p, q):
 
 
 @kernel
+def _weight(p, s, j, k, top):
+    """The weight of arm ``j`` of the whole state, ``top`` being the largest gain."""
+    return s.weight[j] if p.form == SHARING else exp(k * (s.gain[j] - top))
+
+
+@kernel
 def exp3_start(p, s, c):
     """All arms alike."""
     for j in range(s.gain.shape[0]):
         s.gain[j] = 0.0
+    for j in range(s.weight.shape[0]):
         s.weight[j] = 1.0
     for i in range(s.top.shape[0]):
         s.top[i] = 0.0
@@ -98,7 +114,7 @@ def exp3_start(p, s, c):
 def exp3_draw(p, s, c, i, key, q):
     """An arm among the candidates, and the probability that it had. ``q`` is the rate."""
     n = c.items.shape[0]
-    share = q if p.form == _AUER else 0.0  # of uniform exploration
+    share = q if p.form != _LOSS else 0.0  # of uniform exploration
     if n == p.L and not p.anytime:
         b, own, total = _walk(p, s, i, uniform(key), share)
     else:
@@ -139,9 +155,7 @@ def _race(p, s, c, i, key, share, k):
     row = np.uintp(i * p.L)
     n = c.items.shape[0]
     flat = uniform(key) < share
-    top = -np.inf
-    for j in range(n):
-        top = max(top, s.gain[row + c.items[j]])
+    top = _largest_among(p, s, c, row)
     b = c.items[0]
     own = 0.0
     shortest = np.inf
@@ -149,7 +163,7 @@ def _race(p, s, c, i, key, share, k):
     rest = 0.0
     for j in range(n):
         a = c.items[j]
-        w = exp(k * (s.gain[row + a] - top))
+        w = _weight(p, s, row + a, k, top)
         total, rest = _add(total, rest, w)
         speed = 1.0 if flat else w
         if speed > 0.0:
@@ -177,10 +191,10 @@ def exp3_probability(p, s, i, b, q):
     top = _largest(p, s, i)
     total = 0.0
     for j in range(p.L):
-        total += exp(k * (s.gain[row + s.order[j]] - top))
+        total += _weight(p, s, row + s.order[j], k, top)
     # an arm known only from a list that somebody else made must not get a loss beyond all bounds
-    probability = max(exp(k * (s.gain[row + b] - top)) / total, 1e-9)
-    if p.form == _AUER:
+    probability = max(_weight(p, s, row + b, k, top) / total, 1e-9)
+    if p.form != _LOSS:
         probability = (1.0 - q) * probability + q / p.L
     return probability
 
@@ -191,17 +205,15 @@ def exp3_probabilities(p, s, c, i, q, out):
     row = i * p.L
     n = c.items.shape[0]
     k = _exponent(p, q)
-    top = -np.inf
-    for j in range(n):
-        top = max(top, s.gain[row + c.items[j]])
+    top = _largest_among(p, s, c, row)
     total = 0.0
     rest = 0.0
     for j in range(n):
-        out[j] = exp(k * (s.gain[row + c.items[j]] - top))
+        out[j] = _weight(p, s, row + c.items[j], k, top)
         total, rest = _add(total, rest, out[j])
     for j in range(n):
         out[j] /= total + rest
-        if p.form == _AUER:
+        if p.form != _LOSS:
             out[j] = (1.0 - q) * out[j] + q / n
 
 
@@ -220,6 +232,32 @@ def exp3_learn(p, s, i, b, reward, probability, q):
 
 
 @kernel
+def exp3_share(p, s, i, b, reward, probability, q, part):
+    """``exp3_learn`` of the sharing form, in which every arm gets ``part`` of the total weight."""
+    row = i * p.L
+    total = 0.0
+    for j in range(p.L):
+        total += s.weight[row + s.order[j]]
+    if reward != 0.0:
+        s.weight[row + b] *= exp(q * reward / (probability * p.L))
+    # only shares matter: large weights are brought back to a total of about 1
+    scale = 1.0 / total if total > _LARGEST else 1.0
+    for j in range(row, row + p.L):
+        s.weight[j] = (s.weight[j] + part * total) * scale
+
+
+@kernel
+def exp3_restart(p, s):
+    """All arms alike again."""
+    for i in range(p.K):
+        s.top[i] = 0.0
+        for j in range(p.L):
+            a = i * p.L + s.order[j]
+            s.gain[a] = 0.0
+            s.weight[a] = 1.0
+
+
+@kernel
 def exp3_enter(p, s, a, q):
     """Arm ``a`` is new, in all rows: it enters with the mean weight of the others."""
     j = 0
@@ -230,9 +268,26 @@ def exp3_enter(p, s, a, q):
         j += 1
     s.order[j] = a
     for i in range(p.K):
-        s.gain[i * p.L + a] = -np.inf
-        s.gain[i * p.L + a] = _mean_gain(p, s, i, _exponent(p, q))
-        _renew(p, s, i, q)
+        if p.form == SHARING:
+            s.weight[i * p.L + a] = 0.0
+            s.weight[i * p.L + a] = _mean_weight(p, s, i)
+        else:
+            s.gain[i * p.L + a] = -np.inf
+            s.gain[i * p.L + a] = _mean_gain(p, s, i, _exponent(p, q))
+            _renew(p, s, i, q)
+
+
+@kernel
+def _mean_weight(p, s, i):
+    """The mean of the weights that are there."""
+    total = 0.0
+    arms = 0
+    for j in range(p.L):
+        a = s.order[j]
+        if a >= 0 and s.weight[i * p.L + a] > 0.0:
+            total += s.weight[i * p.L + a]
+            arms += 1
+    return total / arms if arms > 0 else 1.0
 
 
 @kernel
@@ -257,8 +312,18 @@ def _mean_gain(p, s, i, k):
 @kernel
 def _largest(p, s, i):
     top = -np.inf
-    for a in range(p.L):
-        top = max(top, s.gain[i * p.L + a])
+    if p.form != SHARING:
+        for a in range(p.L):
+            top = max(top, s.gain[i * p.L + a])
+    return top
+
+
+@kernel
+def _largest_among(p, s, c, row):
+    top = -np.inf
+    if p.form != SHARING:
+        for j in range(c.items.shape[0]):
+            top = max(top, s.gain[row + c.items[j]])
     return top
 
 

@@ -18,6 +18,11 @@ def _no_level(p, s, e):
     return 0.0
 
 
+@kernel
+def _nothing(p, s, e):
+    pass
+
+
 class RankedBandits(Policy):
     r"""K bandits with L arms each, one for every position (Radlinski, Kleinberg and Joachims, 2008).
 
@@ -32,11 +37,15 @@ class RankedBandits(Policy):
       is proposed; ``key`` is its randomness;
     * ``learn(p, s, e, i, b, reward, probability)``: proposal ``b`` earned ``reward``; the probability is -1 where it is
       not known any more.
+
+    A fourth, ``finish(p, s, e)``, is called once a step, when all positions have learnt.
     """
 
+    abstract: ClassVar[bool] = True
     memo: ClassVar[int] = 2  # the proposal and its probability
 
     level: ClassVar[Any] = staticmethod(_no_level)
+    finish: ClassVar[Any] = staticmethod(_nothing)
     propose: ClassVar[Any]
     learn: ClassVar[Any]
 
@@ -44,7 +53,7 @@ class RankedBandits(Policy):
         super().__init_subclass__(**kwargs)
         if hasattr(cls, "propose") and hasattr(cls, "learn"):
             cls.rank = staticmethod(_rank_by(cls.level, cls.propose))
-            cls.update = staticmethod(_update_by(cls.learn))
+            cls.update = staticmethod(_update_by(cls.learn, cls.finish))
 
 
 def _rank_by(level: Any, propose: Any) -> Any:
@@ -63,7 +72,7 @@ def _rank_by(level: Any, propose: Any) -> Any:
     return rank
 
 
-def _update_by(learn: Any) -> Any:
+def _update_by(learn: Any, finish: Any) -> Any:
     @kernel
     def update(p, s, e, r, clicks, observed):
         for i in range(r.items.shape[0]):
@@ -74,6 +83,7 @@ def _update_by(learn: Any) -> Any:
                 b = shown
                 probability = -1.0
             learn(p, s, e, i, b, 1.0 if clicks[i] and b == shown else 0.0, probability)
+        finish(p, s, e)
 
     return update
 

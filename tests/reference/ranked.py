@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tests.reference.index import key_below
 
 
 def uniform_of(key):
     """The number in [0, 1) that belongs to a key: its highest 53 bits."""
     return (key >> 11) * 2.0**-53
+
+
+def mixture_walk(w, g, u):
+    """The arm that a uniform number ``u`` draws from (1-g) w/W + g/L, and its probability: the share g of the numbers
+    goes to all arms alike, the rest to the arm at which the sum of weights passes it."""
+    passed = np.cumsum(w)
+    W, L = passed[-1], len(w)
+    b = int(u / g * L) if u < g else int(np.argmax(passed > (u - g) / (1 - g) * W))
+    return b, (1 - g) * (w[b] / W) + g / L
 
 
 class _RankedReference:

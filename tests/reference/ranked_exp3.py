@@ -7,7 +7,7 @@ import numpy as np
 from driftrank.kernels import pure
 from driftrank.kernels.elementary import exp
 from tests.reference.index import key_below
-from tests.reference.ranked import _RankedReference, uniform_of
+from tests.reference.ranked import _RankedReference, mixture_walk, uniform_of
 
 
 class RankedEXP3(_RankedReference):
@@ -45,11 +45,7 @@ class RankedEXP3(_RankedReference):
             b = min((a for a in range(self.L) if speed[a] > 0), key=lambda a: -np.log1p(-u[a]) / speed[a])
             W = math.fsum(w)
         else:
-            # the arm at which the sum of weights passes a uniform number
-            w = np.array([pure(exp)(rate * S) for S in self.S[i]])
-            passed, u = np.cumsum(w), uniform_of(key)
-            W = passed[-1]
-            b = int(u / g * self.L) if u < g else int(np.argmax(passed > (u - g) / (1 - g) * W))
+            return mixture_walk(np.array([pure(exp)(rate * S) for S in self.S[i]]), g, uniform_of(key))
         return b, (1 - g) * (w[b] / W) + g / self.L
 
     def learn(self, t, i, b, reward, probability):
