@@ -3,7 +3,24 @@
 from driftrank.environments.abrupt import Abrupt
 from driftrank.environments.b_lb import BLB
 from driftrank.environments.base import Environment, QueryEnvironment
+from driftrank.environments.churn import Churn
+from driftrank.environments.drift import Drift
+from driftrank.environments.low_ctr import LowCTR
 from driftrank.environments.lower_bound import LowerBound
+from driftrank.environments.piecewise_random import PiecewiseRandom
+from driftrank.environments.recurring import Recurring
 from driftrank.environments.stationary import Stationary
 
-__all__ = ["BLB", "Abrupt", "Environment", "LowerBound", "QueryEnvironment", "Stationary"]
+__all__ = [
+    "BLB",
+    "Abrupt",
+    "Churn",
+    "Drift",
+    "Environment",
+    "LowCTR",
+    "LowerBound",
+    "PiecewiseRandom",
+    "QueryEnvironment",
+    "Recurring",
+    "Stationary",
+]

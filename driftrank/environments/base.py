@@ -11,6 +11,7 @@ whether it is absent (0, its attraction being 0), there (1), or there and announ
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar, dataclass_transform
 
@@ -47,6 +48,8 @@ class Environment:
     #: whether items come and go
     churns: ClassVar[bool] = False
     live: ClassVar[Any] = staticmethod(_all_there)
+    #: words that a parameter may be; kernels see their places
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     queries: ClassVar[Queries]  #: a field, or set when it is made
     k: ClassVar[int]  #: positions; likewise
@@ -61,6 +64,8 @@ class Environment:
         numbers: dict[str, float] = {"k": self.k}
         for f in dataclasses.fields(self):
             value = getattr(self, f.name)
+            if f.name in self.choices:
+                value = self.choices[f.name].index(value)
             if isinstance(value, (int, float)):
                 numbers[f.name] = value
         return numbers
@@ -87,6 +92,11 @@ class Environment:
         check_integer("horizon", horizon, 1)
         starts, alphas, *_ = self._segments(1, horizon, query, run, seed)
         return [int(starts[i]) - 1 for i in range(1, len(starts)) if (alphas[i] != alphas[i - 1]).any()]
+
+    def variation(self, horizon: int, query: str | int = 0, run: int = 0, seed: int = 0) -> float:
+        r"""How much changes in all: :math:`V_n = \sum_{t<n} \max_a |\alpha_{t+1}(a) - \alpha_t(a)|`."""
+        alphas = self.stretches(horizon, query, run, seed)[1]
+        return float(np.abs(np.diff(alphas, axis=0)).max(axis=1).sum())
 
     def present(self, t: int, query: str | int = 0, run: int = 0, seed: int = 0) -> list[int]:
         """The items that can be shown at step t."""
@@ -138,6 +148,8 @@ class Environment:
 
 class QueryEnvironment(Environment):
     """An environment made of given queries."""
+
+    abstract: ClassVar[bool] = True
 
     queries: Any  # type: ignore[misc]  #: :class:`~driftrank.queries.Queries`, or anything ``Queries.of`` takes
     k: int = 3  # type: ignore[misc]

@@ -5,12 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from driftrank.environments.base import Environment, QueryEnvironment
+from driftrank.environments.base import Environment
 from driftrank.reflection import Registry
 
-registry: Registry[Environment] = Registry(
-    "environment", Environment, "driftrank.environments", abstract=(QueryEnvironment,)
-)
+registry: Registry[Environment] = Registry("environment", Environment, "driftrank.environments")
 
 
 def environments() -> dict[str, type[Environment]]:

@@ -1,7 +1,8 @@
-"""Logarithm and exponential of our own.
+"""Logarithm, exponential and cosine of our own.
 
 The C library's differ in the last bit between systems and between CPU and GPU; these do not, since they are made of
-exactly rounded operations only. Both are within 1.5 units in the last place of the true value (tested).
+exactly rounded operations only. The first two are within 1.5 units in the last place of the true value, and the cosine
+is within 1e-15 (tested).
 """
 
 from __future__ import annotations
@@ -65,3 +66,25 @@ def exp(x):
     y = 1.0 + (r + z * (low + w * (mid + w * high)))
     # 2^k in two factors: 2^1024 is no number, and e^709.5 needs it
     return 2.0 * y * np.int64((np.int64(k) + 1022) << 52).view(np.float64)
+
+
+@kernel
+def cosine(turns):
+    """cos(2 pi turns)."""
+    x = turns - math.floor(turns)
+    x = min(x, 1.0 - x)  # the second half turn mirrors the first
+    sign = 1.0
+    if x > 0.25:  # and the second quarter the first
+        x = 0.5 - x
+        sign = -1.0
+    # Taylor's polynomials of angles up to pi/4
+    if x > 0.125:
+        y = 6.283185307179586 * (0.25 - x)
+        z = y * y
+        tail = 1.0 / 362880.0 - z * (1.0 / 39916800.0 - z * (1.0 / 6227020800.0 - z / 1307674368000.0))
+        return sign * (y - y * z * (1.0 / 6.0 - z * (1.0 / 120.0 - z * (1.0 / 5040.0 - z * tail))))
+    y = 6.283185307179586 * x
+    z = y * y
+    more = 1.0 / 479001600.0 - z * (1.0 / 87178291200.0 - z / 20922789888000.0)
+    tail = 1.0 / 40320.0 - z * (1.0 / 3628800.0 - z * more)
+    return sign * (1.0 - z * (0.5 - z * (1.0 / 24.0 - z * (1.0 / 720.0 - z * tail))))

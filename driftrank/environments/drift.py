@@ -1,0 +1,151 @@
+"""Drift: attraction that changes little by little."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from driftrank.environments.base import QueryEnvironment
+from driftrank.environments.reflect import reflected
+from driftrank.kernels import kernel
+from driftrank.kernels.distributions import normal
+from driftrank.kernels.elementary import cosine
+from driftrank.kernels.rng import below, derive, uniform
+from driftrank.validation import check_choice, check_integer, check_number
+
+
+class Drift(QueryEnvironment):
+    r"""Every item becomes more and less attractive, little by little; the amplitude is A and the period P.
+
+    Around each item's default attraction, which is first moved to where there is room for A on either side:
+
+    - ``"sinusoid"``: :math:`\alpha_t(a) = \alpha(a) + A \cos 2\pi(t/P_a + \phi_a)`, the phase and the period
+      :math:`P_a \in [P/2, 3P/2]` random;
+    - ``"ramp"``: straight lines between levels drawn from :math:`\alpha(a) \pm A`, P steps apart.
+
+    From the default attraction:
+
+    - ``"walk"``: Brownian motion, reflected at 0 and 1, whose standard deviation after P steps is A;
+    - ``"budget"``: the adversary of the lower bounds (Besbes et al., 2014). For P steps one random item gets A on top,
+      then another. The variation is :math:`V_n = A (\lceil n/P \rceil - 1)`.
+
+    Parameters
+    ----------
+    shape
+        One of the above.
+    amplitude
+        A, at most 0.5.
+    period
+        P, in steps.
+    block
+        Attraction is constant for so many steps (a budget needs no blocks).
+
+    The attraction at step t takes O(L) work, and O(L log t) for a walk.
+
+    >>> env = Drift([[0.5, 0.4, 0.3, 0.2, 0.1]], k=2, shape="budget", amplitude=0.25, period=1000)
+    >>> env.variation(10_000)
+    2.25
+    """
+
+    kind: ClassVar[str] = "drift"
+    choices = {"shape": ("sinusoid", "walk", "ramp", "budget")}
+
+    shape: str = "sinusoid"
+    amplitude: float = 0.2
+    period: int = 20_000
+    block: int = 100
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("shape", self.shape, self.choices["shape"])
+        check_number("amplitude", self.amplitude, 0, 0.5)
+        check_integer("period", self.period, 1)
+        check_integer("block", self.block, 1)
+
+    @staticmethod
+    @kernel
+    def world(p, base, key, t, alpha):
+        if p.shape == 3:
+            batch = (t - 1) // p.period
+            for a in range(base.shape[0]):
+                alpha[a] = min(base[a], 1.0 - p.amplitude)
+            alpha[_chosen(key, batch, base.shape[0])] += p.amplitude
+            return (batch + 1) * p.period + 1
+        block = (t - 1) // p.block
+        time = np.float64(block * p.block) / p.period
+        for a in range(base.shape[0]):
+            own = derive(key, a)
+            middle = min(max(base[a], p.amplitude), 1.0 - p.amplitude)
+            if p.shape == 0:
+                alpha[a] = middle + p.amplitude * _wave(own, time)
+            elif p.shape == 2:
+                alpha[a] = middle + p.amplitude * _ramp(own, time)
+            else:
+                a_block = p.amplitude * np.sqrt(np.float64(p.block) / p.period)
+                alpha[a] = reflected(base[a] + a_block * walk(own, block))
+        return (block + 1) * p.block + 1
+
+
+@kernel
+def _wave(key, time):
+    return cosine(time / (0.5 + uniform(derive(key, 0))) + uniform(derive(key, 1)))
+
+
+@kernel
+def _ramp(key, time):
+    """In [-1, 1]; the corners of different items are at different times."""
+    x = time + uniform(derive(key, 0))
+    corner = math.floor(x)
+    left = 2.0 * uniform(derive(key, corner + 1)) - 1.0
+    right = 2.0 * uniform(derive(key, corner + 2)) - 1.0
+    return left + (right - left) * (x - corner)
+
+
+@kernel
+def walk(key, n):
+    """A Gaussian random walk after n steps of variance 1, in O(log n).
+
+    Levy's construction: the walk at 1, 2, 4, 8, ... is a sum of independent parts; between two of these, the middle
+    is normal around the mean of the ends, with a quarter of the distance for variance. Every n has one normal number.
+    """
+    if n == 0:
+        return 0.0
+    before = 0
+    low = 0.0
+    after = 1
+    high = normal(derive(key, 1))
+    while after < n:
+        before = after
+        low = high
+        after *= 2
+        high = low + np.sqrt(np.float64(after - before)) * normal(derive(key, after))
+    while after > n:
+        middle = (before + after) // 2
+        value = 0.5 * (low + high) + np.sqrt(0.25 * (after - before)) * normal(derive(key, middle))
+        if middle < n:
+            before = middle
+            low = value
+        else:
+            after = middle
+            high = value
+    return high
+
+
+@kernel
+def _chosen(key, batch, L):
+    """The item of a batch: random, and never the same in two batches on end."""
+    if L < 3:
+        return batch % L
+    if batch % 2 == 0:
+        return below(derive(key, batch), L)
+    # one that is neither the one before nor the one after, which are drawn without regard to it
+    one = below(derive(key, batch - 1), L)
+    other = below(derive(key, batch + 1), L)
+    chosen = below(derive(key, batch), L - (1 if one == other else 2))
+    if chosen >= min(one, other):
+        chosen += 1
+    if one != other and chosen >= max(one, other):
+        chosen += 1
+    return chosen
