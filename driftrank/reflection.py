@@ -20,19 +20,21 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """The public, concrete subclasses of ``base``: those in ``package``, and any others that are imported."""
+    """The public subclasses of ``base``: those in ``package``, and any others that are imported.
 
-    def __init__(self, kind: str, base: type[T], package: str, abstract: tuple[type, ...] = ()) -> None:
+    A class that is only there to be derived from says so itself, by ``abstract = True`` in its own body.
+    """
+
+    def __init__(self, kind: str, base: type[T], package: str) -> None:
         self.kind = kind
         self._base = base
         self._package = package
-        self._abstract = abstract
 
     def all(self) -> dict[str, type[T]]:
         package = importlib.import_module(self._package)
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"{self._package}.{module.name}")
-        found = {c.__name__: c for c in _subclasses(self._base) if c not in self._abstract}
+        found = {c.__name__: c for c in _subclasses(self._base) if not vars(c).get("abstract", False)}
         return {name: found[name] for name in sorted(found) if not name.startswith("_")}
 
     def get(self, name: str) -> type[T]:

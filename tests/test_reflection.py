@@ -4,6 +4,7 @@ import dataclasses
 import sys
 from dataclasses import dataclass
 from types import ModuleType
+from typing import ClassVar
 
 import pytest
 
@@ -48,7 +49,12 @@ class _Hidden(_Shape):
 
 @dataclass(frozen=True, kw_only=True)
 class Abstract(_Shape):
-    pass
+    abstract: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Concrete(Abstract):
+    """What a parent says of itself does not hold for this one."""
 
 
 @pytest.fixture
@@ -56,11 +62,11 @@ def shapes(monkeypatch):
     package = ModuleType("shapes_of_the_test")
     package.__path__ = []
     monkeypatch.setitem(sys.modules, "shapes_of_the_test", package)
-    return Registry("shape", _Shape, "shapes_of_the_test", abstract=(Abstract,))
+    return Registry("shape", _Shape, "shapes_of_the_test")
 
 
 def test_public_concrete_subclasses_are_known(shapes):
-    assert shapes.all() == {"Circle": Circle, "Frame": Frame, "Needy": Needy}
+    assert shapes.all() == {"Circle": Circle, "Concrete": Concrete, "Frame": Frame, "Needy": Needy}
     assert shapes.get("Circle") is Circle
 
 
@@ -105,7 +111,7 @@ def test_parse(shapes, spec, expected):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("Cirlce", "unknown shape 'Cirlce'; did you mean Circle\\? Known: Circle, Frame, Needy"),
+        ("Cirlce", "unknown shape 'Cirlce'; did you mean Circle\\? Known: Circle, Concrete, Frame, Needy"),
         ("circle", "did you mean Circle"),
         ("Zzzzzz", r"unknown shape 'Zzzzzz'\. Known: Circle"),
         ("", r"unknown shape ''\. Known"),

@@ -11,8 +11,9 @@ import pytest
 from driftrank import theory
 from driftrank.environments import BLB, Abrupt, LowerBound, Stationary
 from driftrank.kernels import pure
-from driftrank.policies.cascade_ducb import CascadeDUCB, discount_for
+from driftrank.policies.cascade_ducb import CascadeDUCB
 from driftrank.policies.cascade_swucb import CascadeSWUCB
+from driftrank.policies.discounted import discount_for
 
 PAPER = {"n": 100_000, "L": 10, "n_breakpoints": 9, "gaps": 0.1, "epsilon": 0.6}
 

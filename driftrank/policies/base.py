@@ -75,6 +75,9 @@ def _nothing(p, s, e, c):
     pass
 
 
+_nothing.py_func.made = True  # a skeleton may provide another
+
+
 @kernel
 def _not_told(p, s, e, c, alpha, best):
     pass
@@ -88,6 +91,8 @@ class Policy:
     Subclasses become frozen dataclasses by themselves.
     """
 
+    #: whether this class, not its subclasses, is a skeleton and no policy itself; such a class says so in its own body
+    abstract: ClassVar[bool] = True
     #: bump when the meaning of a saved state changes
     version: ClassVar[int] = 1
     #: kinds of environment in which it promises to beat random lists
@@ -141,6 +146,10 @@ class Policy:
     def fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
         """The arrays of the state, given the resolved parameters."""
         raise NotImplementedError(f"{type(self).__name__} does not say what its state is")
+
+    def scratch(self, p: Mapping[str, Any]) -> int:
+        """How many numbers of room ``rank`` needs beside the list: the last ones of ``r.memo``, not kept after it."""
+        return 0
 
     def moved(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         """Called when a state has been copied to a larger one, field by field; for what a plain copy leaves wrong."""
@@ -204,6 +213,8 @@ class IndexPolicy(Policy):
     ``level(p, s, e)`` is computed once a step and handed to ``index(p, s, e, c, a, q)`` as ``q``.
     """
 
+    abstract: ClassVar[bool] = True
+
     #: ties between equal indices: at random, or by the smaller slot
     ties: str = "random"
     #: which positions count as observed: up to the first click, up to the last, all
@@ -220,16 +231,16 @@ class IndexPolicy(Policy):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if hasattr(cls, "index"):
-            if "rank" not in cls.__dict__ and not _inherits_own(cls, "rank"):
-                cls.rank = staticmethod(_rank_by(cls.level, cls.index, cls.costly))
-            if "scores" not in cls.__dict__:
-                cls.scores = staticmethod(_scores_by(cls.level, cls.index))
+            provide(cls, "rank", _rank_by(cls.level, cls.index, cls.costly))
+            provide(cls, "scores", _scores_by(cls.level, cls.index))
 
 
-def _inherits_own(cls: type, name: str) -> bool:
-    """Whether a parent wrote the kernel by hand (rather than having it made from ``index``)."""
-    inherited = getattr(cls, name, None)
-    return inherited is not None and not getattr(pure(inherited), "made_from_index", False)
+def provide(cls: type, name: str, function: Any) -> None:
+    """Give a class a kernel that is made from others, unless the class or a parent wrote its own."""
+    written = getattr(cls, name, None)
+    if written is None or getattr(pure(written), "made", False):
+        pure(function).made = True
+        setattr(cls, name, staticmethod(function))
 
 
 def _rank_by(level: Any, index: Any, costly: bool) -> Any:
@@ -265,7 +276,6 @@ def _rank_by(level: Any, index: Any, costly: bool) -> Any:
                     last_lot = offer(r, index(p, s, e, c, a, q), a, last_lot, e, c, p.ties)
             arrange(r, p.order)
 
-    rank.made_from_index = True  # type: ignore[attr-defined]
     return kernel(rank)
 
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from driftrank.kernels import kernel
-from driftrank.kernels.elementary import log
-from driftrank.kernels.kl import entropy, exploration_level, kl_ucb_given
-from driftrank.kernels.top import arrange, insert, listed, lot, offer
+from driftrank.kernels.kl import exploration_level
 from driftrank.kernels.tuples import Field, field
 from driftrank.policies.base import IndexPolicy
 from driftrank.policies.cascade_ucb1 import INITIAL, check_initial, in_first_position
+from driftrank.policies.kl_bounds import kl_fields, kl_index, rank_by_kl, refresh_kl
 from driftrank.validation import check_number
 
 
@@ -21,9 +18,12 @@ from driftrank.validation import check_number
 def _index(p, s, e, c, a, q):
     if p.initial and e.t <= p.L:
         return in_first_position(e, c, a)
-    if s.N[a] == 0.0:
-        return np.inf
-    return kl_ucb_given(s.mean[a], q / s.N[a], s.entropy[a])
+    return kl_index(p, s, e, c, a, q)
+
+
+@kernel
+def _bounded(p, e):
+    return e.t > p.L or not p.initial
 
 
 class CascadeKLUCB(IndexPolicy):
@@ -68,12 +68,7 @@ class CascadeKLUCB(IndexPolicy):
         check_initial(self)
 
     def fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
-        return {
-            "N": field("L"),
-            "X": field("L"),
-            "mean": field("L"),
-            "entropy": field("L"),  # of the mean
-        }
+        return {"N": field("L"), "X": field("L"), **kl_fields()}
 
     @staticmethod
     @kernel
@@ -81,38 +76,7 @@ class CascadeKLUCB(IndexPolicy):
         return exploration_level(e.t, p.c)
 
     index = staticmethod(_index)
-
-    @staticmethod
-    @kernel
-    def rank(p, s, e, c, r):
-        q = exploration_level(e.t, p.c)
-        K = r.items.shape[0]
-        for i in range(K):  # the list that r holds is a guess at the new one
-            insert(r, 0, i, K, _index(p, s, e, c, r.items[i], q), r.items[i], e, c, p.ties)
-        last_lot = lot(r.items[K - 1], e.key, c, p.ties)
-        theta = -1.0
-        log_theta = 0.0
-        log_rest = 0.0
-        for j in range(c.items.shape[0]):
-            a = c.items[j]
-            mean = s.mean[a]
-            worst = r.score[K - 1]
-            if s.N[a] > 0.0 and (e.t > p.L or not p.initial):
-                if worst == np.inf:
-                    continue  # the list is full of items never observed
-                if worst != theta:
-                    theta = worst
-                    log_theta = log(theta)
-                    log_rest = log(1.0 - theta)
-                # N kl(mean, theta) above the level: the bound of a is below theta (by more than rounding can hide)
-                if mean < theta < 0.999999999 and s.N[a] * (
-                    s.entropy[a] - mean * log_theta - (1.0 - mean) * log_rest
-                ) > q * (1.0 + 1e-6):
-                    continue
-                if listed(r, a):
-                    continue
-            last_lot = offer(r, _index(p, s, e, c, a, q), a, last_lot, e, c, p.ties)
-        arrange(r, p.order)
+    rank = staticmethod(rank_by_kl(level.__func__, _index, _bounded))
 
     @staticmethod
     @kernel
@@ -122,13 +86,11 @@ class CascadeKLUCB(IndexPolicy):
             s.N[a] += 1.0
             if clicks[i]:
                 s.X[a] += 1.0
-            s.mean[a] = s.X[a] / s.N[a]
-            s.entropy[a] = entropy(s.mean[a])
+            refresh_kl(p, s, a)
 
     @staticmethod
     @kernel
     def forget(p, s, e, a):
         s.N[a] = 0.0
         s.X[a] = 0.0
-        s.mean[a] = 0.0
-        s.entropy[a] = 0.0
+        refresh_kl(p, s, a)

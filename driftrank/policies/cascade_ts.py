@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from driftrank.kernels import kernel
-from driftrank.kernels.distributions import beta, beta_above_one, gamma_scale
-from driftrank.kernels.rng import derive
 from driftrank.kernels.tuples import Field, field
 from driftrank.policies.base import IndexPolicy
-from driftrank.validation import check_number
+from driftrank.policies.posterior import check_prior, draw_scaled, posterior_mean, refresh_scales, scale_fields
 
 
 class CascadeTS(IndexPolicy):
@@ -45,25 +43,21 @@ class CascadeTS(IndexPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("a0", self.a0, 0, open_low=True)
-        check_number("b0", self.b0, 0, open_low=True)
+        check_prior(self)
 
     def fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
-        return {"S": field("L"), "F": field("L"), "scale_S": field("L"), "scale_F": field("L")}
+        return {"S": field("L"), "F": field("L"), **scale_fields()}
 
     @staticmethod
     @kernel
     def init(p, s, e, c):
         for a in range(p.L):
-            _refresh(p, s, a)
+            refresh_scales(p, s, a, s.S[a], s.F[a])
 
     @staticmethod
     @kernel
     def index(p, s, e, c, a, q):
-        key = derive(e.key, c.token[a])
-        if p.a0 < 1.0 or p.b0 < 1.0:
-            return beta(key, p.a0 + s.S[a], p.b0 + s.F[a])
-        return beta_above_one(key, p.a0 + s.S[a], s.scale_S[a], p.b0 + s.F[a], s.scale_F[a])
+        return draw_scaled(p, s, e, c, a, s.S[a], s.F[a])
 
     @staticmethod
     @kernel
@@ -74,25 +68,18 @@ class CascadeTS(IndexPolicy):
                 s.S[a] += 1.0
             else:
                 s.F[a] += 1.0
-            _refresh(p, s, a)
+            refresh_scales(p, s, a, s.S[a], s.F[a])
 
     @staticmethod
     @kernel
     def scores(p, s, e, c, out):
         for j in range(c.items.shape[0]):
             a = c.items[j]
-            out[j] = (p.a0 + s.S[a]) / (p.a0 + p.b0 + s.S[a] + s.F[a])
+            out[j] = posterior_mean(p, s.S[a], s.F[a])
 
     @staticmethod
     @kernel
     def forget(p, s, e, a):
         s.S[a] = 0.0
         s.F[a] = 0.0
-        _refresh(p, s, a)
-
-
-@kernel
-def _refresh(p, s, a):
-    """What a draw needs of the counts, so that no draw takes a root."""
-    s.scale_S[a] = gamma_scale(p.a0 + s.S[a] - 1.0 / 3.0)
-    s.scale_F[a] = gamma_scale(p.b0 + s.F[a] - 1.0 / 3.0)
+        refresh_scales(p, s, a, s.S[a], s.F[a])

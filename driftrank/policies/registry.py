@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from driftrank.policies.base import IndexPolicy, Policy
-from driftrank.policies.ranked import RankedBandits
+from driftrank.policies.base import Policy
 from driftrank.reflection import Registry
 
-registry: Registry[Policy] = Registry("policy", Policy, "driftrank.policies", abstract=(IndexPolicy, RankedBandits))
+registry: Registry[Policy] = Registry("policy", Policy, "driftrank.policies")
 
 
 def policies() -> dict[str, type[Policy]]:

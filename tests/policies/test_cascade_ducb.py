@@ -8,8 +8,9 @@ from hypothesis import given, settings
 
 from driftrank.kernels import pure
 from driftrank.policies.base import Problem
-from driftrank.policies.cascade_ducb import CascadeDUCB, discount_for
+from driftrank.policies.cascade_ducb import CascadeDUCB
 from driftrank.policies.cascade_ucb1 import CascadeUCB1
+from driftrank.policies.discounted import discount_for
 from tests.policies.streams import feed, repeat, state, streams
 from tests.reference import reference_of
 from tests.reference.compare import assert_same_lists

@@ -1,0 +1,86 @@
+"""Indices that are KL confidence bounds, U = max{u: N kl(mean, u) <= q}, where all items share the level q.
+
+A bound is inverted only for items that can be among the K best, which kl(mean, theta) against the K-th best bound so
+far, theta, tells without a logarithm; the items of the last list are visited first, so mostly K inversions are needed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from driftrank.kernels import kernel
+from driftrank.kernels.elementary import log
+from driftrank.kernels.kl import entropy, kl_ucb_given
+from driftrank.kernels.top import arrange, insert, listed, lot, offer
+from driftrank.kernels.tuples import Field, field
+
+
+def kl_fields() -> dict[str, Field]:
+    """2 L floats."""
+    return {"mean": field("L"), "entropy": field("L")}  # entropy of the mean
+
+
+@kernel
+def refresh_kl(p, s, a):
+    """The counts of item ``a`` have changed."""
+    if s.N[a] > 0.0:
+        s.mean[a] = s.X[a] / s.N[a]
+        s.entropy[a] = entropy(s.mean[a])
+    else:
+        s.mean[a] = 0.0
+        s.entropy[a] = 0.0
+
+
+@kernel
+def kl_index(p, s, e, c, a, q):
+    """The bound of item ``a``; an item without counts comes before all others."""
+    if s.N[a] == 0.0:
+        return np.inf
+    return kl_ucb_given(s.mean[a], q / s.N[a], s.entropy[a])
+
+
+@kernel
+def _always(p, e):
+    return True
+
+
+def rank_by_kl(level: Any, index: Any = kl_index, bounded: Any = _always) -> Any:
+    """The kernel ``rank`` for the level ``level(p, s, e)``.
+
+    ``bounded(p, e)`` says whether the index of an item with counts is its bound, at this step.
+    """
+
+    @kernel
+    def rank(p, s, e, c, r):
+        q = level(p, s, e)
+        K = r.items.shape[0]
+        for i in range(K):  # the list that r holds is a guess at the new one
+            insert(r, 0, i, K, index(p, s, e, c, r.items[i], q), r.items[i], e, c, p.ties)
+        last_lot = lot(r.items[K - 1], e.key, c, p.ties)
+        theta = -1.0
+        log_theta = 0.0
+        log_rest = 0.0
+        for j in range(c.items.shape[0]):
+            a = c.items[j]
+            mean = s.mean[a]
+            worst = r.score[K - 1]
+            if s.N[a] > 0.0 and bounded(p, e):
+                if worst == np.inf:
+                    continue  # the list is full of items never observed
+                if worst != theta:
+                    theta = worst
+                    log_theta = log(theta)
+                    log_rest = log(1.0 - theta)
+                # N kl(mean, theta) above the level: the bound of a is below theta (by more than rounding can hide)
+                if mean < theta < 0.999999999 and s.N[a] * (
+                    s.entropy[a] - mean * log_theta - (1.0 - mean) * log_rest
+                ) > q * (1.0 + 1e-6):
+                    continue
+                if listed(r, a):
+                    continue
+            last_lot = offer(r, index(p, s, e, c, a, q), a, last_lot, e, c, p.ties)
+        arrange(r, p.order)
+
+    return rank

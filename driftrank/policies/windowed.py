@@ -1,0 +1,300 @@
+"""Forget by a sliding window: the statistics that windowed policies share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from driftrank.kernels import kernel, pure
+from driftrank.kernels.elementary import log
+from driftrank.kernels.tuples import Field, field, integers
+from driftrank.policies.base import IndexPolicy, Problem, provide
+from driftrank.policies.durations import UNITS, is_duration, seconds
+from driftrank.validation import check_integer
+
+
+@kernel
+def window_of_the_paper(p, n):
+    """tau = 2 sqrt(n ln(n) / Upsilon_n) (section 4.1)."""
+    return 2.0 * np.sqrt(n * log(n) / p.n_breakpoints)
+
+
+@kernel
+def _no_level(p, steps):
+    return 0.0
+
+
+class Windowed(IndexPolicy):
+    r"""Policies whose index looks at the observations N(a) and clicks X(a) of the last steps.
+
+    A subclass writes ``index`` on top of the fields ``N`` and ``X``, and further kernels as it needs them:
+
+    * ``refresh(p, s, a)``: the counts of item ``a`` have changed; keep what the index needs of them;
+    * ``level_of(p, steps)``: the level, given the number of steps in the window, the coming one included; worked out
+      only when that number changes;
+    * ``window_for(p, n)``: the window for a horizon n, which is rounded up.
+    """
+
+    abstract: ClassVar[bool] = True
+    claims: ClassVar[tuple[str, ...]] = ("stationary", "abrupt")
+
+    #: tau, in steps or as a duration, or how to find it
+    window: int | str = "auto"
+    #: the most steps that are kept of a window given as a duration
+    capacity: int = 100_000
+    n_breakpoints: int = 1
+    first_horizon: int = 1
+    restart: bool = False
+
+    refresh: ClassVar[Any]
+    level_of: ClassVar[Any] = staticmethod(_no_level)
+    window_for: ClassVar[Any] = staticmethod(window_of_the_paper)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if hasattr(cls, "refresh"):
+            provide(cls, "init", _init_by(cls.refresh, cls.level_of, cls.window_for))
+            provide(cls, "update", _update_by(cls.refresh, cls.level_of, cls.window_for))
+            provide(cls, "forget", forget_by(cls.refresh))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        name = f'window ("auto", "doubling", steps, or a duration with a unit of {", ".join(UNITS)})'
+        if is_duration(self.window):
+            seconds("window", self.window)
+        elif self.window not in ("auto", "doubling"):
+            check_integer(name, self.window, 1)
+        check_integer("capacity", self.capacity, 1)
+        check_integer("n_breakpoints", self.n_breakpoints, 1)
+        check_integer("first_horizon", self.first_horizon, 1)
+
+    def parameters(self, problem: Problem) -> dict[str, float]:
+        numbers = super().parameters(problem)
+        timed = is_duration(self.window)
+        doubling = self.window == "doubling" or (self.window == "auto" and problem.horizon is None)
+        smallest = max(2, problem.L)  # room for one look at every item
+
+        def window_for(n: int) -> int:
+            return math.ceil(float(pure(self.window_for)(SimpleNamespace(**numbers), float(n))))
+
+        if timed:
+            window = room = self.capacity
+        elif isinstance(self.window, int):
+            window = room = self.window
+        elif doubling:
+            window = smallest
+            room = max(smallest, window_for(max(self.first_horizon, problem.room)))
+        else:
+            window = room = max(2, window_for(problem.horizon or 1))
+        return numbers | {
+            "window": window,
+            "room": min(room, problem.room),  # a window longer than the run never fills
+            "smallest": smallest,
+            "doubling": int(doubling),
+            "timed": int(timed),
+            "span": seconds("window", self.window) if timed else 0.0,
+        }
+
+    def fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
+        return {
+            "N": field("L"),
+            "X": field("L"),
+            **self.item_fields(),
+            "assumed": field(1),
+            "window": field(1),
+            "level": field(1),  # of the coming step
+            **ring_fields(p),
+        }
+
+    def item_fields(self) -> dict[str, Field]:
+        """What a subclass keeps of every item."""
+        return {}
+
+    def moved(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+        move_ring(old, new)
+
+    @staticmethod
+    @kernel
+    def level(p, s, e):
+        return s.level[0]
+
+
+def ring_fields(p: Mapping[str, Any]) -> dict[str, Field]:
+    """The steps in the window: room K + 2 integers, and room floats where the window is a duration."""
+    return {
+        "next": integers(1),  # where the coming step goes in the ring
+        "held": integers(1),  # how many steps the ring holds
+        "ring": integers(p["room"], "K", fill=-1),  # 2 * item + clicked, or -1
+        "time": field(p["room"] if p["timed"] else 0),
+    }
+
+
+def move_ring(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Put the steps of a ring, oldest first, into a larger one."""
+    held, room = int(old["held"][0]), old["ring"].shape[0]
+    order = (int(old["next"][0]) - held + np.arange(held)) % room
+    new["ring"][:] = -1
+    new["ring"][:held, : old["ring"].shape[1]] = old["ring"][order]
+    if len(old["time"]):
+        new["time"][:held] = old["time"][order]
+    new["next"][0] = held % new["ring"].shape[0]
+
+
+@kernel
+def _oldest(p, s):
+    """Where the oldest step lies in the ring."""
+    n = s.next[0] - s.held[0]
+    return n + p.room if n < 0 else n
+
+
+@kernel
+def _take_away(p, s, begin):
+    """Take the observations of the step at ``begin`` out of the counts."""
+    for i in range(begin, begin + p.K):
+        code = s.ring[i]
+        if code < 0:
+            break
+        s.N[code >> 1] -= 1.0
+        s.X[code >> 1] -= code & 1
+
+
+@kernel
+def _among(r, observed, a):
+    """Whether item ``a`` is among the first ``observed`` of the list."""
+    for i in range(observed):
+        if r.items[i] == a:
+            return True
+    return False
+
+
+def push_by(refresh: Any) -> Any:
+    """The kernel that lets the oldest step leave a full window, and adds the step of an event."""
+
+    @kernel
+    def expire(p, s, now):
+        """Let the steps leave that are too old."""
+        while s.held[0] > 0:
+            n = _oldest(p, s)
+            if now - s.time[n] < p.span:
+                break
+            _take_away(p, s, n * p.K)
+            for i in range(n * p.K, (n + 1) * p.K):
+                code = s.ring[i]
+                if code < 0:
+                    break
+                refresh(p, s, code >> 1)
+            s.held[0] -= 1
+
+    @kernel
+    def push(p, s, e, r, clicks, observed):
+        if p.timed:
+            now = e.now
+            if s.held[0] > 0:  # feedback that comes late counts as made at the latest time seen
+                now = max(now, s.time[(s.next[0] if s.next[0] > 0 else p.room) - 1])
+            expire(p, s, now)
+            s.time[s.next[0]] = now
+        full = s.held[0] >= s.window[0] or s.held[0] >= p.room
+        oldest = 0
+        if full:  # the oldest step leaves
+            oldest = _oldest(p, s) * p.K
+            _take_away(p, s, oldest)
+            s.held[0] -= 1
+        for i in range(observed):
+            s.N[r.items[i]] += 1.0
+            s.X[r.items[i]] += clicks[i]
+        if full:
+            for i in range(oldest, oldest + p.K):
+                code = s.ring[i]
+                if code < 0:
+                    break
+                if not _among(r, observed, code >> 1):  # else it is refreshed below
+                    refresh(p, s, code >> 1)
+        begin = s.next[0] * p.K
+        for i in range(observed):
+            a = r.items[i]
+            s.ring[begin + i] = 2 * a + clicks[i]
+            refresh(p, s, a)
+        if observed < p.K:
+            s.ring[begin + observed] = -1  # nothing after this is read
+        s.held[0] += 1
+        s.next[0] += 1
+        if s.next[0] == p.room:
+            s.next[0] = 0
+
+    return push
+
+
+def wipe_by(refresh: Any) -> Any:
+    """The kernel that empties the window."""
+
+    @kernel
+    def wipe(p, s):
+        s.held[0] = 0
+        for a in range(s.N.shape[0]):
+            s.N[a] = 0.0
+            s.X[a] = 0.0
+            refresh(p, s, a)
+
+    return wipe
+
+
+def forget_by(refresh: Any) -> Any:
+    """The kernel that takes an item out of the window."""
+
+    @kernel
+    def forget(p, s, e, a):
+        for begin in range(0, s.ring.shape[0], p.K):
+            kept = begin
+            for i in range(begin, begin + p.K):
+                code = s.ring[i]
+                if code < 0:
+                    break
+                if code >> 1 != a:
+                    s.ring[kept] = code
+                    kept += 1
+            if kept < begin + p.K:
+                s.ring[kept] = -1
+        s.N[a] = 0.0
+        s.X[a] = 0.0
+        refresh(p, s, a)
+
+    return forget
+
+
+def _init_by(refresh: Any, level_of: Any, window_for: Any) -> Any:
+    @kernel
+    def init(p, s, e, c):
+        s.window[0] = p.window
+        if p.doubling:
+            s.assumed[0] = p.first_horizon
+            s.window[0] = max(np.ceil(window_for(p, s.assumed[0])), np.float64(p.smallest))
+        s.level[0] = level_of(p, 1.0)
+        for a in range(s.N.shape[0]):
+            refresh(p, s, a)
+
+    return init
+
+
+def _update_by(refresh: Any, level_of: Any, window_for: Any) -> Any:
+    push = push_by(refresh)
+    wipe = wipe_by(refresh)
+
+    @kernel
+    def update(p, s, e, r, clicks, observed):
+        push(p, s, e, r, clicks, observed)
+        doubled = p.doubling and e.t + 1 >= 2.0 * s.assumed[0]
+        if doubled:
+            s.assumed[0] *= 2.0
+            s.window[0] = max(np.ceil(window_for(p, s.assumed[0])), np.float64(p.smallest))
+            if p.restart:
+                wipe(p, s)
+        if p.timed:
+            s.level[0] = level_of(p, s.held[0] + 1.0)
+        elif doubled or e.t < s.window[0]:
+            s.level[0] = level_of(p, min(e.t + 1.0, s.window[0]))
+
+    return update

@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from tests.reference.cascade_ts import beta_draws
+from tests.reference.windowed import _Windowed
+
+
+class CascadeSWTS(_Windowed):
+    def __init__(self, L, K, horizon=None, *, a0=1.0, b0=1.0, **rest):
+        super().__init__(L, K, horizon, **rest)
+        self.a0, self.b0 = a0, b0
+
+    def index(self, t, key):
+        N, X = self.counts()
+        return beta_draws(key, self.a0 + X, self.b0 + N - X)
