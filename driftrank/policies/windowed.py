@@ -72,8 +72,12 @@ class Windowed(IndexPolicy):
         check_integer("n_breakpoints", self.n_breakpoints, 1)
         check_integer("first_horizon", self.first_horizon, 1)
 
+    def numbers(self, problem: Problem) -> dict[str, float]:
+        """The parameters that ``window_for`` looks at."""
+        return super().parameters(problem)
+
     def parameters(self, problem: Problem) -> dict[str, float]:
-        numbers = super().parameters(problem)
+        numbers = self.numbers(problem)
         timed = is_duration(self.window)
         doubling = self.window == "doubling" or (self.window == "auto" and problem.horizon is None)
         smallest = max(2, problem.L)  # room for one look at every item
