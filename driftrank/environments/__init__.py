@@ -5,10 +5,15 @@ from driftrank.environments.b_lb import BLB
 from driftrank.environments.base import Environment, QueryEnvironment
 from driftrank.environments.churn import Churn
 from driftrank.environments.drift import Drift
+from driftrank.environments.garivier_moulines import GarivierMoulines
+from driftrank.environments.linear_features import LinearFeatures
 from driftrank.environments.low_ctr import LowCTR
 from driftrank.environments.lower_bound import LowerBound
+from driftrank.environments.order_only import OrderOnly
 from driftrank.environments.piecewise_random import PiecewiseRandom
 from driftrank.environments.recurring import Recurring
+from driftrank.environments.scaling import Scaling
+from driftrank.environments.silent import Silent
 from driftrank.environments.stationary import Stationary
 
 __all__ = [
@@ -17,10 +22,15 @@ __all__ = [
     "Churn",
     "Drift",
     "Environment",
+    "GarivierMoulines",
+    "LinearFeatures",
     "LowCTR",
     "LowerBound",
+    "OrderOnly",
     "PiecewiseRandom",
     "QueryEnvironment",
     "Recurring",
+    "Scaling",
+    "Silent",
     "Stationary",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from driftrank.environments.base import QueryEnvironment
+from driftrank.environments.order import better, kth_best
 from driftrank.kernels import kernel
 from driftrank.kernels.rng import below, derive
 from driftrank.validation import check_integer, check_number
@@ -55,12 +56,12 @@ class Abrupt(QueryEnvironment):
         epoch = (t - 1) // p.period
         if epoch % 2 == 1:
             draw = derive(key, epoch)
-            last = _kth_best(base, p.k)
+            last = kth_best(base, p.k)
             for n in range(p.n_boosted):
                 # the n-th draw picks among the items that are neither among the best nor boosted already
                 left = below(derive(draw, n), L - p.k - n)
                 for a in range(L):
-                    if a == last or _better(base, a, last) or alpha[a] < 0.0:
+                    if a == last or better(base, a, last) or alpha[a] < 0.0:
                         continue
                     if left == 0:
                         alpha[a] = -1.0
@@ -70,22 +71,3 @@ class Abrupt(QueryEnvironment):
                 if alpha[a] < 0.0:
                     alpha[a] = p.boost
         return (epoch + 1) * p.period + 1
-
-
-@kernel
-def _better(base, a, b):
-    """Whether item a is more attractive by default than b; the smaller index first among equals."""
-    return base[a] > base[b] or (base[a] == base[b] and a < b)
-
-
-@kernel
-def _kth_best(base, k):
-    """The item that k - 1 others are better than: the best one below the best, k - 1 times."""
-    last = -1
-    for _ in range(k):
-        best = -1
-        for a in range(base.shape[0]):
-            if (last < 0 or _better(base, last, a)) and (best < 0 or _better(base, a, best)):
-                best = a
-        last = best
-    return last

@@ -1,8 +1,9 @@
 """What an environment is: queries, users, and how what attracts them changes.
 
 The one kernel of an environment is ``world(p, base, key, t, alpha)``: fill in the attraction of every item at step t,
-and return the first later step at which it may be different. ``base`` is the query's default attraction, ``key`` the
-world's randomness in this run.
+and return the first later step at which it may be different. ``base`` is the query's default attraction (or what the
+method ``given`` says instead), ``key`` the world's randomness in this run. Steps may be asked for in any order, so that
+nothing can be kept from one call to the next.
 
 Where items come and go (``churns``), a second kernel ``live(p, base, key, t, there)`` says of every item at step t
 whether it is absent (0, its attraction being 0), there (1), or there and announced as new at this very step (2).
@@ -108,6 +109,10 @@ class Environment:
         """What describes the items of a query, a row each; None where nothing does."""
         return None
 
+    def given(self, query: str | int = 0) -> NDArray[np.float64]:
+        """What the kernels get as ``base``: the default attraction of a query, or rows about its items."""
+        return self._base(query)[1]
+
     def optimal_value(self, t: int, query: str | int = 0, run: int = 0, seed: int = 0) -> float:
         """The expected reward of the best list at step t."""
         check_integer("t", t, 1)
@@ -185,7 +190,7 @@ class World:
         )
 
     def chunk(self, query: str, keys: NDArray[np.uint64]) -> Chunk:
-        return Chunk(self, self.environment.queries[query], keys)
+        return Chunk(self, self.environment.given(query), keys)
 
 
 class Chunk:

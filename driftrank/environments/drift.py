@@ -9,11 +9,15 @@ import numpy as np
 
 from driftrank.environments.base import QueryEnvironment
 from driftrank.environments.reflect import reflected
+from driftrank.environments.start import START, first_level
 from driftrank.kernels import kernel
 from driftrank.kernels.distributions import normal
 from driftrank.kernels.elementary import cosine
 from driftrank.kernels.rng import below, derive, uniform
 from driftrank.validation import check_choice, check_integer, check_number
+
+#: amplitude and period of every shape
+_DEFAULTS = {"sinusoid": (0.13, 20_000), "walk": (0.07, 20_000), "ramp": (0.3, 3000), "budget": (0.15, 1000)}
 
 
 class Drift(QueryEnvironment):
@@ -35,12 +39,14 @@ class Drift(QueryEnvironment):
     ----------
     shape
         One of the above.
-    amplitude
-        A, at most 0.5.
-    period
-        P, in steps.
+    amplitude, period
+        A, at most 0.5, and P in steps. By default 0.13 and 20000 for sinusoids, 0.07 and 20000 for walks, 0.3 and
+        3000 for ramps, 0.15 and 1000 for budgets.
     block
         Attraction is constant for so many steps (a budget needs no blocks).
+    start
+        ``"query"`` for the query's default attraction, or ``"uniform"`` for levels below 1/2 instead of it, drawn in
+        every run.
 
     The attraction at step t takes O(L) work, and O(L log t) for a walk.
 
@@ -50,18 +56,25 @@ class Drift(QueryEnvironment):
     """
 
     kind: ClassVar[str] = "drift"
-    choices = {"shape": ("sinusoid", "walk", "ramp", "budget")}
+    choices = {"shape": tuple(_DEFAULTS), "start": START}
 
     shape: str = "sinusoid"
-    amplitude: float = 0.2
-    period: int = 20_000
+    amplitude: float | None = None
+    period: int | None = None
     block: int = 100
+    start: str = "query"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("shape", self.shape, self.choices["shape"])
+        amplitude, period = _DEFAULTS[self.shape]
+        if self.amplitude is None:
+            object.__setattr__(self, "amplitude", amplitude)
+        if self.period is None:
+            object.__setattr__(self, "period", period)
         check_number("amplitude", self.amplitude, 0, 0.5)
         check_integer("period", self.period, 1)
+        check_choice("start", self.start, START)
         check_integer("block", self.block, 1)
 
     @staticmethod
@@ -70,21 +83,22 @@ class Drift(QueryEnvironment):
         if p.shape == 3:
             batch = (t - 1) // p.period
             for a in range(base.shape[0]):
-                alpha[a] = min(base[a], 1.0 - p.amplitude)
+                alpha[a] = min(first_level(p, base, key, a), 1.0 - p.amplitude)
             alpha[_chosen(key, batch, base.shape[0])] += p.amplitude
             return (batch + 1) * p.period + 1
         block = (t - 1) // p.block
         time = np.float64(block * p.block) / p.period
         for a in range(base.shape[0]):
             own = derive(key, a)
-            middle = min(max(base[a], p.amplitude), 1.0 - p.amplitude)
+            level = first_level(p, base, key, a)
+            middle = min(max(level, p.amplitude), 1.0 - p.amplitude)
             if p.shape == 0:
                 alpha[a] = middle + p.amplitude * _wave(own, time)
             elif p.shape == 2:
                 alpha[a] = middle + p.amplitude * _ramp(own, time)
             else:
                 a_block = p.amplitude * np.sqrt(np.float64(p.block) / p.period)
-                alpha[a] = reflected(base[a] + a_block * walk(own, block))
+                alpha[a] = reflected(level + a_block * walk(own, block))
         return (block + 1) * p.block + 1
 
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from driftrank.environments.base import QueryEnvironment
 from driftrank.environments.reflect import reflected
+from driftrank.environments.start import START, first_level
 from driftrank.kernels import kernel
 from driftrank.kernels.elementary import exp, log
 from driftrank.kernels.rng import below, derive, uniform
@@ -16,8 +17,7 @@ class PiecewiseRandom(QueryEnvironment):
     """At random steps, every item may become more or less attractive (after Besson et al., 2022).
 
     At a breakpoint each item changes with the given ``probability``, up or down by a uniform number between
-    ``smallest`` and ``largest``, and what would leave [0, 1] is reflected at its edge. At least one item changes. The
-    run starts with the query's default attraction.
+    ``smallest`` and ``largest``, and what would leave [0, 1] is reflected at its edge. At least one item changes.
 
     Parameters
     ----------
@@ -30,6 +30,9 @@ class PiecewiseRandom(QueryEnvironment):
         mean length is ``horizon / n_breakpoints``.
     probability, smallest, largest
         How often an item changes, and how much.
+    start
+        ``"query"``: every run starts with the query's default attraction; ``"uniform"``: with levels below 1/2 that are
+        drawn in every run. Levels of real queries are mostly close to 0, so that the first changes make them higher.
 
     The attraction at step t takes O(L) work for every breakpoint before t.
 
@@ -39,7 +42,7 @@ class PiecewiseRandom(QueryEnvironment):
     """
 
     kind: ClassVar[str] = "abrupt"
-    choices = {"times": ("uniform", "geometric")}
+    choices = {"times": ("uniform", "geometric"), "start": START}
 
     n_breakpoints: int = 6
     horizon: int = 100_000
@@ -48,6 +51,7 @@ class PiecewiseRandom(QueryEnvironment):
     probability: float = 0.5
     smallest: float = 0.05
     largest: float = 0.3
+    start: str = "query"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,6 +64,7 @@ class PiecewiseRandom(QueryEnvironment):
                 f"n_breakpoints={self.n_breakpoints} with spacing={self.spacing} take"
             )
         check_choice("times", self.times, self.choices["times"])
+        check_choice("start", self.start, START)
         check_number("probability", self.probability, 0, 1)
         check_number("largest", self.largest, 0, 1, open_low=True)
         check_number("smallest", self.smallest, 0, self.largest)
@@ -68,7 +73,7 @@ class PiecewiseRandom(QueryEnvironment):
     @kernel
     def world(p, base, key, t, alpha):
         for a in range(base.shape[0]):
-            alpha[a] = base[a]
+            alpha[a] = first_level(p, base, key, a)
         n = 0
         step = 0
         left = 1.0
