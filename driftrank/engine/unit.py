@@ -102,7 +102,7 @@ class Simulator:
         origins = np.zeros(n, np.int64)
         room = (
             np.arange(L, dtype=np.uint32), np.arange(L), np.zeros(L, np.uint32), np.arange(K, dtype=np.uint32),
-            np.zeros(K), np.zeros(K * self.policy.memo), np.zeros(K, np.int8),
+            np.zeros(K), np.zeros(K * self.policy.memo + program.scratch), np.zeros(K, np.int8),
         )  # fmt: skip
         keys = np.array([run_key(task.seed, unit.query, run) for run in unit.runs], np.uint64)
         chunk = task.environment.program.chunk(unit.query, keys)

@@ -29,4 +29,4 @@ class Ranking(NamedTuple):
 
     items: NDArray[np.uint32]  #: slots, top first
     score: NDArray[np.float64]  #: what each was ranked by
-    memo: NDArray[np.float64]  #: what the policy must remember of the choice; -1 where that is lost
+    memo: NDArray[np.float64]  #: what the policy must remember of the choice; -1 where that is lost; then scratch

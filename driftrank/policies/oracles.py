@@ -106,5 +106,8 @@ class OracleRestart(Policy):
     def fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
         return self.base.fields(p)
 
+    def scratch(self, p: Mapping[str, Any]) -> int:
+        return self.base.scratch(p)
+
     def kernels(self) -> Kernels:
         return self.base.kernels()

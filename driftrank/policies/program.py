@@ -20,6 +20,7 @@ class Program:
     problem: Problem
     row: NDArray[np.float64]  #: parameters
     layout: Layout
+    scratch: int  #: numbers at the end of a list's memo that are not kept
     kernels: Kernels
     bindings: dict[str, Any]  #: what the templates call
 
@@ -34,4 +35,4 @@ class Program:
             "RESTARTS": policy.restarts,
             **{name.upper(): function for name, function in kernels._asdict().items()},
         }
-        return cls(policy, problem, parameter_row(parameters), layout, kernels, bindings)
+        return cls(policy, problem, parameter_row(parameters), layout, policy.scratch(parameters), kernels, bindings)
