@@ -1,0 +1,85 @@
+"""The lower and the upper convex hull of a walk that grows by a step at a time.
+
+The walk of item a goes through the points (s, S_s), S_s the sum of the first s labels. A vertex of a hull is a point at
+which the walk may be split: a convex function of the points is largest at one of the vertices.
+
+Hulls are kept as stacks of points with whole coordinates, first (0, 0) and last the end of the walk, and updated by the
+monotone chain: a new point takes away those at the end that are no vertices any more. A point comes and goes once, so
+that costs O(1) an observation.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from driftrank.kernels import kernel
+from driftrank.kernels.tuples import Field, integers
+
+#: points that a hull can hold. The hulls of N fair or unfair coin tosses have about ln N points each; see
+#: :func:`_drop_the_flattest` for streams that need more.
+VERTICES = 64
+
+
+def hull_fields() -> dict[str, Field]:
+    """2 L (2 * 64 + 1) integers."""
+    return {
+        "hull_size": integers("L", 2),  # lower, upper
+        "hull_at": integers("L", 2, VERTICES),
+        "hull_sum": integers("L", 2, VERTICES),
+    }
+
+
+@kernel
+def start_hulls(s, a):
+    for side in range(2):
+        h = np.int64(2 * a + side)
+        s.hull_size[h] = 1
+        s.hull_at[h * VERTICES] = 0
+        s.hull_sum[h * VERTICES] = 0
+
+
+@kernel
+def _turn(s, i, j, x, y):
+    """Which way the path from point i over point j to (x, y) turns: to the left where positive. Exact."""
+    x0 = np.int64(s.hull_at[i])
+    y0 = np.int64(s.hull_sum[i])
+    return (s.hull_at[j] - x0) * (y - y0) - (s.hull_sum[j] - y0) * (x - x0)
+
+
+@kernel
+def _drop_the_flattest(s, first, end, x, y, sign):
+    """Take the point out of a full hull that spans the smallest triangle with its neighbours.
+
+    What is left still is convex, and its points are points of the walk: at worst a maximum over them is a little too
+    small.
+    """
+    flattest = first + 1
+    least = sign * _turn(s, end - 2, end - 1, x, y)
+    if end - 1 > flattest:
+        flattest = end - 1
+    for j in range(first + 1, end - 1):
+        size = sign * _turn(s, j - 1, j, np.int64(s.hull_at[j + 1]), np.int64(s.hull_sum[j + 1]))
+        if size < least:
+            least = size
+            flattest = j
+    for j in range(flattest, end - 1):
+        s.hull_at[j] = s.hull_at[j + 1]
+        s.hull_sum[j] = s.hull_sum[j + 1]
+
+
+@kernel
+def extend_hulls(s, a, x, y):
+    """The walk of item ``a`` has gone on to (x, y)."""
+    for side in range(2):
+        h = np.int64(2 * a + side)
+        sign = 1 - 2 * side
+        first = h * VERTICES
+        end = first + s.hull_size[h]
+        while end - first >= 2 and sign * _turn(s, end - 2, end - 1, x, y) <= 0:
+            end -= 1
+        if end - first == VERTICES:
+            _drop_the_flattest(s, first, end, x, y, sign)
+            end -= 1
+        s.hull_at[end] = x
+        s.hull_sum[end] = y
+        s.hull_size[h] = end + 1 - first
