@@ -1,0 +1,288 @@
+"""Ridge regression that forgets: what the policies that look at features share.
+
+Matrices are symmetric and kept as their upper triangle, row after row. Everything is worked out anew from the sums at
+every update by a Cholesky factor, so that no error piles up; entries that are zero are passed over, which is what makes
+features with many zeros (indicators of topics, or of the items themselves) cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from driftrank.kernels import kernel, pure
+from driftrank.kernels.elementary import exp
+from driftrank.kernels.tuples import Field, field, integers
+from driftrank.policies.base import IndexPolicy, Problem
+from driftrank.policies.discounted import discount_for
+from driftrank.policies.durations import seconds
+from driftrank.validation import check_integer, check_number
+
+_LN2 = 0.6931471805599453
+
+
+class Linear(IndexPolicy):
+    r"""Policies that take attraction for linear in the features of items, :math:`\alpha(a) = x_a^\top \theta`.
+
+    With :math:`M` and :math:`B` at first :math:`I` and 0, an update multiplies the past by the discount
+    :math:`\gamma`, :math:`M \leftarrow \gamma M + (1-\gamma) I` and :math:`B \leftarrow \gamma B`, so that the ridge
+    stays, and then adds :math:`x x^\top / \sigma^2` and :math:`y x` for every observed item, y being 1 where it was
+    clicked. The estimate is :math:`\theta = M^{-1} B / \sigma^2`.
+
+    A subclass writes ``init``, ``update`` and ``forget`` out of :func:`prepare`, :func:`learn`, :func:`renew` and
+    :func:`estimate`.
+
+    Items without features are described by themselves alone (one 1 among zeros), and then every axis belongs to an
+    item: what was learnt of an item is forgotten with it, and its randomness goes with the item and not with its slot.
+    """
+
+    abstract: ClassVar[bool] = True
+    contextual: ClassVar[bool] = True
+
+    #: gamma in (0, 1], or how to find it
+    discount: float | str = 1.0
+    #: the time in which the past loses half its weight, instead of a discount per step
+    half_life: float | str | None = None
+    n_breakpoints: int = 1
+    #: the noise of a click, in the regression
+    sigma: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.discount != "auto":
+            check_number('discount ("auto" or a number)', self.discount, 0, 1, open_low=True)
+        if self.half_life is not None:
+            seconds("half_life", self.half_life)
+            if self.discount != 1:
+                raise ValueError(f"half_life={self.half_life!r}: cannot go with discount={self.discount!r}")
+        check_integer("n_breakpoints", self.n_breakpoints, 1)
+        check_number("sigma", self.sigma, 0, open_low=True)
+
+    def parameters(self, problem: Problem) -> dict[str, float]:
+        timed = self.half_life is not None
+        automatic = self.discount == "auto"
+        gamma = pure(discount_for)(problem.horizon or 1, self.n_breakpoints) if automatic else self.discount
+        numbers = super().parameters(problem)
+        numbers.pop("half_life", None)
+        return numbers | {
+            "features": problem.features or problem.L,  # where nobody describes items, they describe themselves
+            "discount": float(gamma),
+            "doubling": int(automatic and problem.horizon is None),
+            "timed": int(timed),
+            "decay": _LN2 / seconds("half_life", self.half_life) if timed else 0.0,
+        }
+
+    def fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
+        d = p["features"]
+        return {
+            "features": field("L", d),
+            "columns": field(d, "L"),  # once more, an item a column: sums over all items at a time are faster
+            "M": field(d, d),
+            "B": field(d),
+            "R": field(d, d),  # upper, M = R^T R
+            "inverse": field(d),  # of R's diagonal
+            "theta": field(d),
+            "gamma": field(1),
+            "assumed": field(1, fill=1.0),  # the horizon, where the discount is found by doubling it
+            "last": field(1, fill=-np.inf),  # the time of the last update
+            "one_hot": integers(1),  # whether axis a belongs to the item in slot a
+        }
+
+    def moved(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+        for name in ("M", "M2"):
+            if name in new:
+                fresh = range(len(old[name]), len(new[name]))
+                new[name][fresh, fresh] = 1.0  # the ridge
+
+
+@kernel
+def prepare(p, s):
+    """The state before the first step."""
+    s.gamma[0] = discount_for(1.0, p.n_breakpoints) if p.doubling else p.discount
+    d = p.features
+    s.one_hot[0] = d == p.L
+    for i in range(d):
+        s.M[i * d + i] = 1.0
+        s.R[i * d + i] = 1.0
+        s.inverse[i] = 1.0
+        if s.one_hot[0] and not _own_axis(s.features, i, d):
+            s.one_hot[0] = 0
+    for a in range(p.L):
+        _copy_features(p, s, a)
+
+
+@kernel
+def learn(p, s, e, r, clicks, observed):
+    """Forget and observe, in M and B. Returns the discount."""
+    d = p.features
+    gamma = s.gamma[0]
+    if p.timed:
+        gamma = _left(p, s, e)
+        s.last[0] = max(s.last[0], e.now)
+    if gamma < 1.0:
+        fade(s.M, gamma, d)
+        for i in range(d):
+            s.B[i] *= gamma
+    add_squares(p, s.features, s.M, r, observed)
+    for n in range(observed):
+        if clicks[n]:
+            a = np.intp(r.items[n])
+            for i in range(d):
+                s.B[i] += s.features[a * d + i]
+    if p.doubling and e.t + 1 >= 2.0 * s.assumed[0]:
+        s.assumed[0] *= 2.0
+        s.gamma[0] = discount_for(s.assumed[0], p.n_breakpoints)
+    return gamma
+
+
+@kernel
+def _left(p, s, e):
+    """What the time since the last update leaves of the past. Time that goes backwards is no time."""
+    elapsed = e.now - s.last[0]
+    if s.last[0] == -np.inf or not elapsed > 0.0:
+        return 1.0
+    return exp(-elapsed * p.decay)
+
+
+@kernel
+def fade(M, gamma, d):
+    """M <- gamma M + (1 - gamma) I."""
+    for i in range(d):
+        row = M[i * d : i * d + d]
+        for j in range(i, d):
+            row[j] *= gamma
+        row[i] += 1.0 - gamma
+
+
+@kernel
+def add_squares(p, features, M, r, observed):
+    """M <- M + x x^T / sigma^2 for every observed item."""
+    d = p.features
+    weight = 1.0 / (p.sigma * p.sigma)
+    for n in range(observed):
+        a = np.intp(r.items[n])
+        x = features[a * d : a * d + d]
+        for i in range(d):
+            u = x[i] * weight
+            if u != 0.0:
+                row = M[i * d : i * d + d]
+                for j in range(i, d):
+                    row[j] += u * x[j]
+
+
+@kernel
+def renew(p, s, a):
+    """Slot ``a`` holds an item that was never seen. Returns whether its axis was wiped: an item that is described by
+    itself alone takes with it all that was learnt of it, while what was learnt of features remains."""
+    _copy_features(p, s, a)
+    if s.one_hot[0]:
+        if a < p.features and _own_axis(s.features, a, p.features):
+            s.B[a] = 0.0
+            wipe_axis(s.M, a, p.features)
+            return True
+        s.one_hot[0] = 0  # from now on, axes are features
+    return False
+
+
+@kernel
+def _copy_features(p, s, a):
+    for i in range(p.features):
+        s.columns[i * p.L + a] = s.features[a * p.features + i]
+
+
+@kernel
+def wipe_axis(M, a, d):
+    for i in range(d):
+        M[min(i, a) * d + max(i, a)] = 0.0
+    M[a * d + a] = 1.0
+
+
+@kernel
+def _own_axis(features, a, d):
+    """Whether the item in slot ``a`` is described by itself alone."""
+    for i in range(d):
+        if features[a * d + i] != (1.0 if i == a else 0.0):
+            return False
+    return True
+
+
+@kernel
+def estimate(p, s):
+    """The factor of M, and theta."""
+    d = p.features
+    weight = 1.0 / (p.sigma * p.sigma)
+    if s.one_hot[0]:  # M is diagonal
+        for i in range(d):
+            s.R[i * d + i] = root_of_pivot(s.M[i * d + i])
+            s.inverse[i] = 1.0 / s.R[i * d + i]
+            s.theta[i] = s.B[i] * weight * s.inverse[i] * s.inverse[i]
+        return
+    factorise(s.M, s.R, s.inverse, d)
+    for i in range(d):
+        s.theta[i] = s.B[i] * weight
+    for k in range(d):
+        s.theta[k] *= s.inverse[k]
+        u = s.theta[k]
+        if u != 0.0:
+            row = s.R[k * d : k * d + d]
+            for j in range(k + 1, d):
+                s.theta[j] -= row[j] * u
+    back_substitute(s.R, s.inverse, s.theta, d)
+
+
+@kernel
+def root_of_pivot(x):
+    """M - I has no negative eigenvalue, and what is left of it in a factorisation neither, so that a pivot below 1 is
+    a rounding error."""
+    return np.sqrt(max(x, 1.0))
+
+
+@kernel
+def factorise(M, R, inverse, d):
+    """R upper with M = R^T R, and the reciprocals of its diagonal."""
+    for i in range(d * d):
+        R[i] = M[i]
+    for k in range(d):
+        top = R[k * d : k * d + d]
+        top[k] = root_of_pivot(top[k])
+        inverse[k] = 1.0 / top[k]
+        for j in range(k + 1, d):
+            top[j] *= inverse[k]
+        for i in range(k + 1, d):
+            u = top[i]
+            if u != 0.0:
+                row = R[i * d : i * d + d]
+                for j in range(i, d):
+                    row[j] -= u * top[j]
+
+
+@kernel
+def back_substitute(R, inverse, x, d):
+    """Solve R y = x in place. With x standard normal, y has the covariance M^-1."""
+    for n in range(d):
+        k = d - 1 - n
+        row = R[k * d : k * d + d]
+        u = x[k]
+        for j in range(k + 1, d):
+            u -= row[j] * x[j]
+        x[k] = u * inverse[k]
+
+
+@kernel
+def add_columns(columns, weight, n, out):
+    """Add weight . x, over the first ``n`` features, to what ``out`` holds for every item."""
+    L = out.shape[0]
+    for j in range(n):
+        u = weight[j]
+        if u != 0.0:
+            x = columns[j * L : j * L + L]
+            for a in range(L):
+                out[a] += u * x[a]
+
+
+@kernel
+def clear(x):
+    for a in range(x.shape[0]):
+        x[a] = 0.0
