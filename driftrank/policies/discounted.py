@@ -49,7 +49,7 @@ class Discounted(IndexPolicy):
     """
 
     abstract: ClassVar[bool] = True
-    claims: ClassVar[tuple[str, ...]] = ("stationary", "abrupt")
+    claims: ClassVar[tuple[str, ...]] = ("stationary", "abrupt", "drift")
 
     #: gamma in (0, 1], or how to find it
     discount: float | str = "auto"

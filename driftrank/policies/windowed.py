@@ -40,7 +40,7 @@ class Windowed(IndexPolicy):
     """
 
     abstract: ClassVar[bool] = True
-    claims: ClassVar[tuple[str, ...]] = ("stationary", "abrupt")
+    claims: ClassVar[tuple[str, ...]] = ("stationary", "abrupt", "drift")
 
     #: tau, in steps or as a duration, or how to find it
     window: int | str = "auto"
