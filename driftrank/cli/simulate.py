@@ -50,7 +50,9 @@ def simulate(
     threads: Annotated[int | None, typer.Option(metavar="T", help="Cores to use.", show_default="all")] = None,
     checkpoints: Annotated[
         int | None,
-        typer.Option(metavar="C", help="At how many steps to record; breakpoints come on top.", show_default="100"),
+        typer.Option(
+            metavar="C", help="At how many steps to record; breakpoints, if few, come on top.", show_default="100"
+        ),
     ] = None,
     out: Annotated[
         str | None, typer.Option(metavar="DIR", help="Folder for the results.", show_default="out/simulate")

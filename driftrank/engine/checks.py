@@ -16,11 +16,16 @@ def small_world(k: int = 3) -> Environment:
     return Abrupt({"q": [0.7, 0.5, 0.45, 0.3, 0.2, 0.2, 0.1, 0.05, 0.02, 0.0]}, k=k, period=150)
 
 
-def check_simulation(policy: Policy, steps: int = 500, k: int = 3, seed: int = 0) -> None:
-    """The simulator and a learner that is stepped by hand agree at every step, to the last bit."""
-    environment = small_world(k)
+def check_simulation(
+    policy: Policy, steps: int = 500, k: int = 3, seed: int = 0, environment: Environment | None = None
+) -> None:
+    """The simulator and a learner that is stepped by hand agree at every step, to the last bit.
+
+    ``environment``: where; by default a small world with abrupt changes, of ``k`` positions.
+    """
+    environment = small_world(k) if environment is None else environment
     task = Task((policy,), environment, steps, seed, tuple(range(1, steps + 1)))
-    measures = Simulator(task, 0).run(Unit(0, "q", (0, 1)), lambda done: True)
+    measures = Simulator(task, 0).run(Unit(0, environment.names[0], (0, 1)), lambda done: True)
     assert measures is not None
     for run in (0, 1):
         by_hand = stepped_by_hand(policy, environment, steps, seed, run)
@@ -33,9 +38,9 @@ def stepped_by_hand(policy: Policy, environment: Environment, steps: int, seed: 
     query = environment.names[0]
     model = environment.click_model
     key = run_key(seed, query, run)
-    learner = policy.start(
-        range(len(environment.queries[query])), environment.k, seed=seed, horizon=steps, query=query, run=run
-    )
+    features = environment.features(query) if policy.contextual else None
+    items = range(len(environment.queries[query]))
+    learner = policy.start(items, environment.k, features=features, seed=seed, horizon=steps, query=query, run=run)
     out = np.zeros((steps, 4))  # up to the number of alarms
     totals = np.zeros(4)
     starts, alphas, optimal, _, live = environment._segments(1, steps, query, run, seed)

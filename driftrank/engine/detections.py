@@ -15,19 +15,25 @@ HEAD = 2
 
 def watch_size(L: int) -> int:
     """Numbers to remember of a run: the latest breakpoint's first step, whether it was detected, per item the step at
-    which it changed (0: not since it was cleared), per item its attraction before."""
+    which it changed (0: not since it was cleared), per item its attraction when it was last there."""
     return HEAD + 2 * L
 
 
 @kernel
 def note_change(watch, alpha, live, begin):
-    """The attraction is ``alpha`` from step ``begin`` on. Arrivals that are announced are no news."""
+    """The attraction is ``alpha`` from step ``begin`` on. That an item leaves is no news, nor is an arrival that is
+    announced; one that comes back unannounced has changed if it is not what it was."""
     L = alpha.shape[0]
     changed = False
     for a in range(L):
+        if live.shape[0] == L and live[a] == 0:
+            watch[HEAD + a] = 0.0
+            if begin == 1:
+                watch[HEAD + L + a] = -1.0  # never seen
+            continue
         if live.shape[0] == L and live[a] == 2:
             watch[HEAD + a] = 0.0
-        elif begin > 1 and alpha[a] != watch[HEAD + L + a]:
+        elif begin > 1 and alpha[a] != watch[HEAD + L + a] and watch[HEAD + L + a] >= 0.0:
             watch[HEAD + a] = begin
             changed = True
         watch[HEAD + L + a] = alpha[a]

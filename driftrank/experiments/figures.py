@@ -60,5 +60,5 @@ def plot_regret(result: Result, ax: Axes | None = None, *, legend: bool = True) 
 
 
 def mark_breakpoints(ax: Axes, breakpoints: list[int]) -> None:
-    for n, step in enumerate(breakpoints if len(breakpoints) <= 60 else []):
+    for n, step in enumerate(breakpoints):
         ax.axvline(step, color="0.75", linewidth=0.7, zorder=0, label="breakpoint" if n == 0 else None)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from driftrank.engine import MEASURES
 from driftrank.environments.base import Environment
+from driftrank.experiments.breakpoints import marked_breakpoints
 from driftrank.experiments.columns import column, dictionary_column
 from driftrank.experiments.files import written, written_text
 from driftrank.experiments.table import Table
@@ -37,7 +38,7 @@ class Result:
     runs: int
     seed: int
     checkpoints: NDArray[np.int64]
-    breakpoints: list[int]
+    breakpoints: list[int]  #: where they are few
     device: str
     environment: str
     #: (measure, policy, query, run, checkpoint); NaN where a run is not finished
@@ -61,7 +62,7 @@ class Result:
     ) -> Result:
         queries = environment.names
         steps = np.array(checkpoints, np.int64)
-        breakpoints = [b for b in environment.breakpoints(horizon, 0, 0, seed) if b in set(checkpoints)]
+        breakpoints = [b for b in marked_breakpoints(environment, horizon, runs, seed) if b in set(checkpoints)]
         return cls(
             labels, specs, queries, horizon, runs, seed, steps, breakpoints, device, type(environment).__name__,
             np.full((len(MEASURES), len(labels), len(queries), runs, len(steps)), np.nan),

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from driftrank.engine import Task, Unit, cores, run_on_cpu
 from driftrank.environments.base import Environment
+from driftrank.experiments.breakpoints import marked_breakpoints
 from driftrank.experiments.progress import Progress, no_progress, shown_progress
 from driftrank.experiments.results import Result
 from driftrank.policies.base import Policy
@@ -48,7 +49,8 @@ def simulate(
     seed
         Everything random derives from it; the result does not depend on threads, chunks or machines.
     checkpoints
-        How many evenly spaced steps to record at, or which; breakpoints and the horizon are always among them.
+        How many evenly spaced steps to record at, or which. The horizon is always among them, and so are breakpoints
+        where they are few.
     progress
         Show a progress bar; by default where a person is watching.
     finished, on_unit
@@ -103,7 +105,7 @@ def prepare(
     if not chosen:
         raise ValueError("policies: must name at least one")
     labels = labels_of(chosen)
-    steps = checkpoint_steps(environment, horizon, checkpoints, seed)
+    steps = checkpoint_steps(environment, horizon, checkpoints, seed, runs)
     task = Task(tuple(chosen), environment, horizon, seed, steps)
     for policy in chosen:
         for problem in {task.problem(query, policy) for query in environment.names}:
@@ -121,8 +123,10 @@ def labels_of(policies: Sequence[Policy]) -> list[str]:
     return labels
 
 
-def checkpoint_steps(environment: Environment, horizon: int, wanted: int | Sequence[int], seed: int) -> tuple[int, ...]:
-    """The steps to record at: those wanted, every breakpoint (of the first query's first run), the horizon."""
+def checkpoint_steps(
+    environment: Environment, horizon: int, wanted: int | Sequence[int], seed: int, runs: int = 1
+) -> tuple[int, ...]:
+    """The steps to record at: those wanted, breakpoints where they are few, the horizon."""
     if isinstance(wanted, int):
         check_integer("checkpoints", wanted, 1)
         steps = {round(horizon * (i + 1) / wanted) for i in range(wanted)}
@@ -130,10 +134,8 @@ def checkpoint_steps(environment: Environment, horizon: int, wanted: int | Seque
         steps = set(wanted)
         for step in steps:
             check_integer("checkpoints", step, 1, horizon)
-    # where everything changes all the time, breakpoints are not worth recording
-    breakpoints = environment.breakpoints(horizon, 0, 0, seed)
-    steps |= set(breakpoints) if len(breakpoints) <= 1000 else set()
-    return tuple(sorted(s for s in steps | {horizon} if s >= 1))
+    steps |= {horizon, *marked_breakpoints(environment, horizon, runs, seed)}
+    return tuple(sorted(s for s in steps if s >= 1))
 
 
 def _units(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from driftrank.kernels.compile import specialise
-from driftrank.kernels.elementary import exp, log
+from driftrank.kernels.elementary import cosine, exp, log
 
 
 def each(x, out):
@@ -35,6 +35,11 @@ def ln():
 @pytest.fixture(scope="module")
 def e_to():
     return compiled(exp)
+
+
+@pytest.fixture(scope="module")
+def cos_of_turns():
+    return compiled(cosine)
 
 
 def errors(x, y, exact):
@@ -123,4 +128,24 @@ def test_values_that_must_not_change(ln, e_to):
         "0x1.1aec7b35a00d4p+0",
         "0x1.57a3afeed00acp-30",
         "0x1.c05c0a7166b4ap+432",
+    ]
+
+
+def test_cosine(cos_of_turns):
+    x = np.concatenate([np.linspace(-1, 1, 4001), np.arange(-16, 17) / 16 + 1e-9])
+    assert cos_of_turns(x) == pytest.approx([math.cos(2 * math.pi * v) for v in x], abs=2e-15)
+    # far from 0 as well: whole turns do not count
+    near = np.linspace(0, 1, 513)
+    assert cos_of_turns(near + 2.0**30).tolist() == cos_of_turns(near).tolist()
+    assert np.abs(cos_of_turns(np.linspace(-3, 3, 10_001))).max() <= 1.0
+
+
+def test_cosine_where_it_is_known(cos_of_turns):
+    assert cos_of_turns(0.0, 0.25, 0.5, 0.75, 1.0, -0.25).tolist() == [1.0, 0.0, -1.0, 0.0, 1.0, 0.0]
+    assert cos_of_turns(1 / 6, 1 / 3, 1 / 8) == pytest.approx([0.5, -0.5, 0.5**0.5], abs=2e-16)
+    assert [v.hex() for v in cos_of_turns(0.1, 0.2, 0.9, 7.3).tolist()] == [
+        "0x1.9e3779b97f4a8p-1",
+        "0x1.3c6ef372fe94ep-2",
+        "0x1.9e3779b97f4a8p-1",
+        "-0x1.3c6ef372fe93cp-2",
     ]
