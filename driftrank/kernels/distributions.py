@@ -71,6 +71,12 @@ def normal(key):
 
 
 @kernel
+def inner_uniform(key):
+    """A uniform number that is neither 0 nor 1: -ln U is a finite exponential number, and -ln(-ln U) a Gumbel one."""
+    return (np.float64(np.uint64(key) >> _12) + 0.5) * 2.220446049250313e-16
+
+
+@kernel
 def _log_boost(key, stream, shape):
     """ln U^(1/shape): Gamma(shape) = U^(1/shape) Gamma(shape + 1)."""
     return log(uniform(derive(key, _LAST - np.uint64(stream))) + 1e-300) / shape

@@ -101,6 +101,8 @@ class Policy:
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"ties": TIES, "feedback": FEEDBACK, "order": ORDER}
     #: numbers per position that ``rank`` hands to ``update``
     memo: ClassVar[int] = 0
+    #: whether the first of these numbers is a propensity: the exact probability of the shown item given those above
+    propensities: ClassVar[bool] = False
     #: whether it is told the truth (only by the simulator)
     oracle: ClassVar[bool] = False
     #: whether it looks at the items' features, which lie in the field ``"features"`` of its state, L times d numbers

@@ -34,12 +34,26 @@ class RankedItems(list[Item]):
     It is an ordinary list; passing a plain one to ``update`` works too.
     """
 
-    def __init__(self, items: Iterable[Item], scores: NDArray[np.float64], memo: NDArray[np.float64], key: int):
+    def __init__(
+        self,
+        items: Iterable[Item],
+        scores: NDArray[np.float64],
+        memo: NDArray[np.float64],
+        key: int,
+        propensities: NDArray[np.float64] | None = None,
+    ) -> None:
         super().__init__(items)
         self.scores = scores  #: what each item was ranked by
         self.memo = memo
         self.key = key
+        #: by position, the probability of the item that is shown there given those above; None where not known
+        self.propensities = propensities
         self._made = tuple(self)
+
+    @property
+    def propensity(self) -> float | None:
+        """The probability of the whole list, None where not known."""
+        return None if self.propensities is None else float(np.prod(self.propensities))
 
     @property
     def intact(self) -> bool:
@@ -132,10 +146,13 @@ class Learner:
         length = min(self.k if k is None else k, len(slots))
         items = slots[:length].copy()  # any list of candidates will do to start from
         score = np.zeros(length)
-        memo = np.full(length * self.policy.memo, -1.0)
+        kept = length * self.policy.memo
+        memo = np.full(kept + self._program.scratch, -1.0)
         event = self._event(now, key)
         self._call("rank_step", event, slots, self._token, items, score, memo)
-        return RankedItems((self._slots[i] for i in items), score, memo, int(event[2]))
+        memo = memo[:kept]
+        propensities = memo[:: self.policy.memo].copy() if self.policy.propensities else None
+        return RankedItems((self._slots[i] for i in items), score, memo, int(event[2]), propensities)
 
     def update(
         self, ranking: Sequence[Item], clicks: Any = None, *, item: Item | None = None, now: float | None = None

@@ -24,6 +24,7 @@ def evaluate(x, p, d, shapes, keys, out):
         out[i, 8] = KL_UCB(p[i], d[i])  # noqa: F821
         out[i, 9] = KL_LCB(p[i], d[i])  # noqa: F821
         out[i, 10] = LEVEL(i + 1, 3.0)  # noqa: F821
+        out[i, 11] = INNER(keys[i])  # noqa: F821
 
 
 NAMES = {
@@ -33,6 +34,7 @@ NAMES = {
     "UNIFORM": rng.uniform,
     "BELOW": rng.below,
     "NORMAL": distributions.normal,
+    "INNER": distributions.inner_uniform,
     "GAMMA": distributions.gamma,
     "BETA": distributions.beta,
     "KL": kl.kl,
@@ -51,7 +53,7 @@ def main(path: str) -> None:
     d = np.exp(random.uniform(-30, 4, n))
     shapes = np.exp(random.uniform(-4, 12, n))
     keys = random.integers(2**64, size=n, dtype=np.uint64)
-    out = np.empty((n, 11))
+    out = np.empty((n, 12))
     with np.errstate(over="ignore"):  # keys wrap around
         specialise(evaluate, NAMES)(x, p, d, shapes, keys, out)
     np.save(path, out)

@@ -172,6 +172,14 @@ def test_normal(keys):
     assert np.isfinite(draws(distributions.normal, np.array([0, 2**64 - 1], np.uint64))).all()
 
 
+def test_inner_uniform(keys):
+    u = draws(distributions.inner_uniform, keys)
+    assert stats.kstest(u, "uniform").pvalue > 1e-3
+    assert stats.kstest(-np.log(-np.log(u)), stats.gumbel_r.cdf).pvalue > 1e-3
+    ends = draws(distributions.inner_uniform, np.array([0, 2**64 - 1], np.uint64))
+    assert ends.tolist() == [2.0**-53, 1 - 2.0**-53]
+
+
 @pytest.mark.parametrize("shape", [0.05, 0.5, 0.999, 1.0, 1.5, 7.0, 300.0, 1e4, 1e8])
 def test_gamma(keys, shape):
     x = draws(distributions.gamma, keys, shape)
