@@ -84,13 +84,13 @@ class Detector:
         layout = Layout.of(self.fields(), 1, 1)
         rows = layout.empty()
         integer = tuple(f.integer for _, f in layout.fields)
-        watch = _compiled(type(self), parameter_reader(numbers), state_unpacker(layout.names, integer))
+        watch = _compiled(self.observe, self.clear, parameter_reader(numbers), state_unpacker(layout.names, integer))
         fired = np.zeros(len(labels), np.int8)
         watch(*rows, layout.offsets, parameter_row(numbers), labels, fired, anew)
         return layout.views(*rows), fired
 
 
 @cache
-def _compiled(cls: type[Detector], parameters: Any, state: Any) -> Any:
-    bindings = {"PARAMETERS": parameters, "STATE": state, "OBSERVE": cls.observe, "CLEAR": cls.clear}
+def _compiled(observe: Any, clear: Any, parameters: Any, state: Any) -> Any:
+    bindings = {"PARAMETERS": parameters, "STATE": state, "OBSERVE": observe, "CLEAR": clear}
     return specialise(steps.watch, bindings)

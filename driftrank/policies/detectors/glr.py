@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 
@@ -143,8 +142,8 @@ class GLR(Detector):
     Guarantee: with ``threshold="exact"`` a stream that never changes raises an alarm, ever, with probability at most
     delta.
 
-    G is convex in the point (s, S_s), so its maximum is at a vertex of the convex hull of the points: about ln N of them
-    on either side instead of N. A new label can raise G by no more than what it costs the single coin,
+    G is convex in the point (s, S_s), so its maximum is at a vertex of the convex hull of the points: about ln N of
+    them on either side instead of N. A new label can raise G by no more than what it costs the single coin,
     :math:`-\ln(S_N/N)` for a one, so after a test that ended well below the threshold many labels pass before the next
     is due. Both are exact: the test fires at the very label at which a full scan would. At most 64 points are kept of
     each hull; where there are more, the one whose loss changes the hull least is dropped, which can only delay an
@@ -218,13 +217,11 @@ class GLR(Detector):
         best, where = 0.0, 0
         if 0 < S < N:
             for side, size in enumerate(state["hull_size"][0]):
-                points = zip(
-                    state["hull_at"][0, side, 1 : size - 1], state["hull_sum"][0, side, 1 : size - 1], strict=True
-                )
-                for at, ones in points:
-                    value = float(pure(likelihood_ratio)(N, S, int(at), int(ones)))
+                for j in range(1, size - 1):
+                    at, ones = int(state["hull_at"][0, side, j]), int(state["hull_sum"][0, side, j])
+                    value = float(pure(likelihood_ratio)(N, S, at, ones))
                     if value > best:
-                        best, where = value, int(at)
+                        best, where = value, at
         return best, where
 
     @staticmethod
