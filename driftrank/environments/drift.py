@@ -21,9 +21,10 @@ _DEFAULTS = {"sinusoid": (0.13, 20_000), "walk": (0.07, 20_000), "ramp": (0.3, 3
 
 
 class Drift(QueryEnvironment):
-    r"""Every item becomes more and less attractive, little by little; the amplitude is A and the period P.
+    r"""Every item becomes more and less attractive, little by little.
 
-    Around each item's default attraction, which is first moved to where there is room for A on either side:
+    The amplitude is A and the period P. Around each item's default attraction, which is first moved to where there is
+    room for A on either side:
 
     - ``"sinusoid"``: :math:`\alpha_t(a) = \alpha(a) + A \cos 2\pi(t/P_a + \phi_a)`, the phase and the period
       :math:`P_a \in [P/2, 3P/2]` random;
@@ -40,7 +41,7 @@ class Drift(QueryEnvironment):
     shape
         One of the above.
     amplitude, period
-        A, at most 0.5, and P in steps. By default 0.13 and 20000 for sinusoids, 0.07 and 20000 for walks, 0.3 and
+        A, at most 0.5, and P in steps. ``"auto"``: 0.13 and 20000 for sinusoids, 0.07 and 20000 for walks, 0.3 and
         3000 for ramps, 0.15 and 1000 for budgets.
     block
         Attraction is constant for so many steps (a budget needs no blocks).
@@ -59,8 +60,8 @@ class Drift(QueryEnvironment):
     choices = {"shape": tuple(_DEFAULTS), "start": START}
 
     shape: str = "sinusoid"
-    amplitude: float | None = None
-    period: int | None = None
+    amplitude: float | str = "auto"
+    period: int | str = "auto"
     block: int = 100
     start: str = "query"
 
@@ -68,9 +69,9 @@ class Drift(QueryEnvironment):
         super().__post_init__()
         check_choice("shape", self.shape, self.choices["shape"])
         amplitude, period = _DEFAULTS[self.shape]
-        if self.amplitude is None:
+        if self.amplitude == "auto":
             object.__setattr__(self, "amplitude", amplitude)
-        if self.period is None:
+        if self.period == "auto":
             object.__setattr__(self, "period", period)
         check_number("amplitude", self.amplitude, 0, 0.5)
         check_integer("period", self.period, 1)

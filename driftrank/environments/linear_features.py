@@ -16,12 +16,12 @@ from driftrank.validation import check_integer, check_number
 
 
 class LinearFeatures(Environment):
-    r"""Attraction is linear in d features of an item: :math:`\alpha_t(a) = x_a^\top \theta_t` (clipped to [0, 1]).
+    r"""Attraction is a linear function of an item's features.
 
-    For contextual policies: what is learnt of one item says something about the others. An item's features are
-    :math:`x_a = (1, z_a) / \sqrt 2` with a random unit vector :math:`z_a` of d - 1 numbers, the same in every run; and
-    :math:`\theta_t = \sqrt 2\, (m, s v_t)`, so that attraction is :math:`m + s\, z_a^\top v_t` with a random unit
-    vector :math:`v_t`.
+    :math:`\alpha_t(a) = x_a^\top \theta_t`, clipped to [0, 1]. For contextual policies: what is learnt of one item says
+    something about the others. An item's d features are :math:`x_a = (1, z_a) / \sqrt 2` with a random unit vector
+    :math:`z_a` of d - 1 numbers, the same in every run; and :math:`\theta_t = \sqrt 2\, (m, s v_t)` with another,
+    :math:`v_t`. So attraction is :math:`m + s\, z_a^\top v_t`.
 
     Parameters
     ----------

@@ -13,9 +13,9 @@ from driftrank.validation import check_integer
 class OrderOnly(QueryEnvironment):
     """The top k items exchange their attraction among each other, so that the best set stays what it is.
 
-    In epoch e = 0, 1, ... the i-th best item by default has the value of number i + e, in a circle. A policy that
-    starts anew at such a change pays for nothing, in the cascade model at least: there the order within the list does
-    not matter for the reward.
+    In epoch e = 0, 1, ... the i-th best item by default has the value of number i + e, in a circle. In the
+    cascade model the order within the list does not matter for the reward, so that a policy has nothing to gain from
+    starting anew.
 
     Parameters
     ----------

@@ -111,6 +111,8 @@ def test_defaults_by_shape():
     [
         ({"shape": "square"}, "shape='square'"),
         ({"amplitude": 0.6}, "amplitude=0.6"),
+        ({"amplitude": "high"}, "amplitude='high': must be a number"),
+        ({"period": "long"}, "period='long': must be an integer"),
         ({"period": 0}, "period=0"),
         ({"block": 0}, "block=0"),
         ({"start": "x"}, "start='x'"),
