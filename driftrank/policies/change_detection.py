@@ -17,13 +17,12 @@ from driftrank.policies.detectors import Detector, Plan
 from driftrank.policies.forced import (
     SCHEDULES,
     forced_advance,
-    forced_enter,
     forced_fields,
     forced_item,
     forced_restart,
-    forced_start,
     put_on_top,
 )
+from driftrank.policies.turns import order_by_token, stand_last
 from driftrank.validation import check_integer, check_number
 
 #: what an alarm starts anew: all items, or the one that has changed
@@ -134,7 +133,7 @@ def _kernels(base: Kernels, observe: Any, clear: Any) -> Kernels:
         base_init(p, s, e, c)
         for a in range(p.L):
             clear(p, s, a)
-        forced_start(p, s, c)
+        order_by_token(s.turn, c)
         forced_restart(p, s, 0, 0.0)
 
     @kernel
@@ -179,6 +178,6 @@ def _kernels(base: Kernels, observe: Any, clear: Any) -> Kernels:
     def forget(p, s, e, a):
         base_forget(p, s, _shifted(s, e, 1), a)  # its first step is the coming one
         clear(p, s, a)
-        forced_enter(p, s, a)
+        stand_last(s.turn, a)
 
     return Kernels(init, rank, update, scores, forget, base.told, alarmed, alarm)

@@ -25,6 +25,7 @@ from driftrank.kernels import kernel
 from driftrank.kernels.elementary import exp, log
 from driftrank.kernels.rng import derive, uniform
 from driftrank.kernels.tuples import Field, field, integers
+from driftrank.policies.turns import order_by_token, stand_last
 
 #: how the weights are estimated
 FORMS = ("loss", "auer")
@@ -101,13 +102,7 @@ def exp3_start(p, s, c):
         s.weight[j] = 1.0
     for i in range(s.top.shape[0]):
         s.top[i] = 0.0
-    for j in range(c.items.shape[0]):
-        a = c.items[j]
-        i = j
-        while i > 0 and c.token[a] < c.token[s.order[i - 1]]:
-            s.order[i] = s.order[i - 1]
-            i -= 1
-        s.order[i] = a
+    order_by_token(s.order, c)
 
 
 @kernel
@@ -260,13 +255,7 @@ def exp3_restart(p, s):
 @kernel
 def exp3_enter(p, s, a, q):
     """Arm ``a`` is new, in all rows: it enters with the mean weight of the others."""
-    j = 0
-    while s.order[j] >= 0 and s.order[j] != a:
-        j += 1
-    while j + 1 < p.L and s.order[j + 1] >= 0:
-        s.order[j] = s.order[j + 1]
-        j += 1
-    s.order[j] = a
+    stand_last(s.order, a)
     for i in range(p.K):
         if p.form == SHARING:
             s.weight[i * p.L + a] = 0.0

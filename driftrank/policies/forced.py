@@ -9,8 +9,7 @@ says when the next sweep begins, counted from the last restart:
   p sqrt(L/t) after t steps (after arXiv 2410.05734); needs no horizon;
 * ``random``: no sweeps, but at every step, with probability p, any item (Liu, Lee and Shroff, 2018).
 
-Items take their turns by token at the start, and those that come later behind, so that the numbering of slots does not
-matter.
+Items take their turns by token, and those that come later behind (:mod:`driftrank.policies.turns`).
 """
 
 from __future__ import annotations
@@ -43,30 +42,6 @@ def forced_fields() -> dict[str, Field]:
         "sweep_next": field(1),  # and to the next
         "forced_rate": field(1),  # of the random schedule
     }
-
-
-@kernel
-def forced_start(p, s, c):
-    """The first sweep begins now; turns by token."""
-    for j in range(c.items.shape[0]):
-        a = c.items[j]
-        i = j
-        while i > 0 and c.token[a] < c.token[s.turn[i - 1]]:
-            s.turn[i] = s.turn[i - 1]
-            i -= 1
-        s.turn[i] = a
-
-
-@kernel
-def forced_enter(p, s, a):
-    """Item ``a`` is new: its turn comes last."""
-    j = 0
-    while s.turn[j] >= 0 and s.turn[j] != a:
-        j += 1
-    while j + 1 < p.L and s.turn[j + 1] >= 0:
-        s.turn[j] = s.turn[j + 1]
-        j += 1
-    s.turn[j] = a
 
 
 @kernel
