@@ -75,7 +75,7 @@ class CascadeLinTS(Linear):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("v", self.v, 0)
+        check_number("v", self.v, 0, 1e6)
 
     def scratch(self, p: Mapping[str, Any]) -> int:
         need: int = p["features"] + p["L"]  # what is drawn, and what items are worth by it

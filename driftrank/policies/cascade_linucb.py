@@ -200,7 +200,7 @@ def _refresh(p, s):
             s.mean[a] = s.theta[a]
             s.width[a] = s.inverse[a]
             if p.exact:
-                s.width[a] *= root_of_pivot(s.M2[a * d + a]) * s.inverse[a]
+                s.width[a] *= root_of_pivot(s.M2[a * d + a], s.M2[a * d + a]) * s.inverse[a]
         return
     _invert(s.R, s.inverse, s.G, d)
     if p.exact:

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 #: without features, there may be this many items: such a state has a number for every two of them
 MOST_WITHOUT = 64
+#: no feature may be larger: their squares are added up
+LARGEST = 1e100
 
 
 def one_hot(L: int) -> NDArray[np.float64]:
@@ -38,8 +40,8 @@ def feature_rows(items: Sequence[Any], features: Any, width: int | None = None) 
         raise ValueError(f"features: must be a vector of numbers for every item ({error})") from None
     if rows.ndim != 2 or len(rows) != len(items) or not rows.shape[1]:
         raise ValueError(f"features: must be {len(items)} vectors of one length, not of shape {rows.shape}")
-    if not np.isfinite(rows).all():
-        raise ValueError("features: must be finite numbers")
+    if not (np.abs(rows) <= LARGEST).all():
+        raise ValueError(f"features: must be finite numbers of a size up to {LARGEST:g}")
     if width is not None and rows.shape[1] != width:
         raise ValueError(f"features: must be vectors of {width} numbers, as for the other items, not {rows.shape[1]}")
     return rows

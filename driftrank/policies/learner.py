@@ -193,11 +193,11 @@ class Learner:
         rows = self._new_features(new, features)
         if len(new) > len(self._free):
             grown = len(self._slots) + len(new) - len(self._free)
-            self._free += range(len(self._slots), grown)
-            self._slots += [None] * (grown - len(self._slots))
             width = self._program.problem.features
             if width and not self._described:
                 width = len(one_hot(grown))
+            self._free += range(len(self._slots), grown)
+            self._slots += [None] * (grown - len(self._slots))
             self._relayout(replace(self._program.problem, L=grown, features=width))
         for n, item in enumerate(new):
             slot = self._free.pop(0)
@@ -274,9 +274,13 @@ class Learner:
 
     def _new_features(self, items: list[Item], features: Any) -> NDArray[np.float64] | None:
         """The features of new items, as many numbers as the others have."""
+        if features is not None and not self.policy.contextual:
+            raise ValueError(f"features: {self.policy.spec} does not look at any")
         if not self._described:
             if features is not None:
                 raise ValueError("features: the other items of this learner have none")
+            return None
+        if not items:
             return None
         if features is None:
             raise ValueError("features: must be given, as for the other items")

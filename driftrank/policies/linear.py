@@ -58,7 +58,7 @@ class Linear(IndexPolicy):
             if self.discount != 1:
                 raise ValueError(f"half_life={self.half_life!r}: cannot go with discount={self.discount!r}")
         check_integer("n_breakpoints", self.n_breakpoints, 1)
-        check_number("sigma", self.sigma, 0, open_low=True)
+        check_number("sigma", self.sigma, 1e-6, 1e6)
 
     def parameters(self, problem: Problem) -> dict[str, float]:
         timed = self.half_life is not None
@@ -215,7 +215,7 @@ def estimate(p, s):
     weight = 1.0 / (p.sigma * p.sigma)
     if s.one_hot[0]:  # M is diagonal
         for i in range(d):
-            s.R[i * d + i] = root_of_pivot(s.M[i * d + i])
+            s.R[i * d + i] = root_of_pivot(s.M[i * d + i], s.M[i * d + i])
             s.inverse[i] = 1.0 / s.R[i * d + i]
             s.theta[i] = s.B[i] * weight * s.inverse[i] * s.inverse[i]
         return
@@ -233,10 +233,10 @@ def estimate(p, s):
 
 
 @kernel
-def root_of_pivot(x):
+def root_of_pivot(pivot, diagonal):
     """M - I has no negative eigenvalue, and what is left of it in a factorisation neither, so that a pivot below 1 is
-    a rounding error."""
-    return np.sqrt(max(x, 1.0))
+    a rounding error; so is one that has lost all digits of the diagonal it began with (features of enormous size)."""
+    return np.sqrt(max(pivot, 1.0, 1e-12 * diagonal))
 
 
 @kernel
@@ -246,10 +246,14 @@ def factorise(M, R, inverse, d):
         R[i] = M[i]
     for k in range(d):
         top = R[k * d : k * d + d]
-        top[k] = root_of_pivot(top[k])
+        top[k] = root_of_pivot(top[k], M[k * d + k])
         inverse[k] = 1.0 / top[k]
         for j in range(k + 1, d):
-            top[j] *= inverse[k]
+            u = top[j] * inverse[k]
+            if u * u > R[j * d + j]:  # no more than that is possible but by rounding, which must not grow
+                most = root_of_pivot(R[j * d + j], M[j * d + j])
+                u = min(max(u, -most), most)
+            top[j] = u
         for i in range(k + 1, d):
             u = top[i]
             if u != 0.0:
