@@ -5,8 +5,8 @@
 >>> ranking = learner.rank()
 >>> learner.update(ranking, clicks=[0, 1, 0])
 
-Everything is imported when first used: the modules of this package (``dr.environments``), the functions ``simulate``
-and ``load``, and every policy by its name (``dr.CascadeDUCB``).
+Everything is imported when first used: the modules of this package (``dr.environments``), the functions ``simulate``,
+``load`` and ``default_policy``, and every policy by its name (``dr.CascadeDUCB``).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from driftrank.policies.base import Policy as Policy
     from driftrank.policies.learner import Learner as Learner
     from driftrank.policies.learner import load as load
+    from driftrank.policies.registry import default_policy as default_policy
 
 __version__ = "0.1.0"
 
@@ -26,6 +27,7 @@ __version__ = "0.1.0"
 _LENT = {
     "Learner": "driftrank.policies.learner",
     "Policy": "driftrank.policies.base",
+    "default_policy": "driftrank.policies.registry",
     "load": "driftrank.policies.learner",
     "simulate": "driftrank.experiments",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from driftrank.policies.base import Policy
+from driftrank.policies.cascade_regime_ts import CascadeRegimeTS
 from driftrank.reflection import Registry
 
 registry: Registry[Policy] = Registry("policy", Policy, "driftrank.policies")
@@ -11,6 +12,15 @@ registry: Registry[Policy] = Registry("policy", Policy, "driftrank.policies")
 def policies() -> dict[str, type[Policy]]:
     """Every known policy, by name."""
     return registry.all()
+
+
+def default_policy() -> Policy:
+    """The policy to use when nothing speaks for another: it needs no tuning.
+
+    >>> default_policy().spec
+    'CascadeRegimeTS'
+    """
+    return CascadeRegimeTS()
 
 
 def parse_policy(spec: str) -> Policy:
