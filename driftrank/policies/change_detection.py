@@ -146,28 +146,22 @@ def _kernels(base: Kernels, observe: Any, clear: Any) -> Kernels:
 
     @kernel
     def update(p, s, e, r, clicks, observed):
-        if p.restart == _GLOBAL:
-            for i in range(observed):
-                a = r.items[i]
-                if observe(p, s, e, a, clicks[i]):
+        base_update(p, s, _shifted(s, e, 0), r, clicks, observed)
+        for i in range(observed):
+            a = r.items[i]
+            if observe(p, s, e, a, clicks[i]):
+                s.restarts[0] += 1.0
+                raise_alarm(s, e, np.int64(a), p.restart == _GLOBAL)
+                first, end = np.int64(a), np.int64(a) + 1
+                if p.restart == _GLOBAL:
+                    first, end = 0, p.L
                     s.origin[0] = e.t
-                    s.restarts[0] += 1.0
-                    raise_alarm(s, e, np.int64(a), 1)
-                    for b in range(p.L):
-                        base_forget(p, s, _shifted(s, e, 0), b)
-                        clear(p, s, b)
+                for b in range(first, end):
+                    base_forget(p, s, _shifted(s, e, 0), b)
+                    clear(p, s, b)
+                if p.restart == _GLOBAL:
                     forced_restart(p, s, e.t, s.restarts[0])
                     return  # what was seen further down is forgotten as well
-            base_update(p, s, _shifted(s, e, 0), r, clicks, observed)
-        else:
-            base_update(p, s, _shifted(s, e, 0), r, clicks, observed)
-            for i in range(observed):
-                a = r.items[i]
-                if observe(p, s, e, a, clicks[i]):
-                    s.restarts[0] += 1.0
-                    raise_alarm(s, e, np.int64(a), 0)
-                    base_forget(p, s, _shifted(s, e, 0), a)
-                    clear(p, s, a)
         forced_advance(p, s, e.t, e.t - s.origin[0], s.restarts[0])
 
     @kernel
