@@ -13,6 +13,7 @@ from driftrank.queries import Queries
 
 #: regret after 100,000 steps, 10 items, 3 positions, by the policy's spec
 GOLDEN = {
+    "CascadeUCBV": 8514,
     "CascadeDUCB": 3628,
     "CascadeSWUCB": 2429,
     "CascadeDKLUCB": 2367,
