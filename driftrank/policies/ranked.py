@@ -8,6 +8,7 @@ import numpy as np
 
 from driftrank.kernels import kernel
 from driftrank.kernels.rng import derive
+from driftrank.kernels.tuples import Field, field
 from driftrank.policies.base import Policy
 
 _MOST = np.uint64(2**64 - 1)
@@ -86,6 +87,24 @@ def _update_by(learn: Any, finish: Any) -> Any:
         finish(p, s, e)
 
     return update
+
+
+def count_fields() -> dict[str, Field]:
+    """Proposals N and rewards X of every arm: 2 K L floats."""
+    return {"N": field("K", "L"), "X": field("K", "L")}
+
+
+def forget_by(refresh: Any) -> Any:
+    """The kernel ``forget`` of bandits that count; ``refresh(p, s, j)``: the counts of arm ``j`` have changed."""
+
+    @kernel
+    def forget(p, s, e, a):
+        for i in range(p.K):
+            s.N[i * p.L + a] = 0.0
+            s.X[i * p.L + a] = 0.0
+            refresh(p, s, i * p.L + a)
+
+    return forget
 
 
 @kernel

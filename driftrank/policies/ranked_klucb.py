@@ -9,10 +9,11 @@ import numpy as np
 
 from driftrank.kernels import kernel
 from driftrank.kernels.elementary import log
-from driftrank.kernels.kl import entropy, exploration_level, kl_ucb_given
+from driftrank.kernels.kl import exploration_level, kl_ucb_given
 from driftrank.kernels.top import wins_tie
 from driftrank.kernels.tuples import Field, field, integers
-from driftrank.policies.ranked import RankedBandits
+from driftrank.policies.kl_bounds import refresh_kl
+from driftrank.policies.ranked import RankedBandits, count_fields, forget_by
 from driftrank.validation import check_number
 
 
@@ -58,9 +59,7 @@ class RankedKLUCB(RankedBandits):
         check_number("c", self.c, 0)
 
     def fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
-        return {
-            "N": field("K", "L"),
-            "X": field("K", "L"),
+        return count_fields() | {
             "mean": field("K", "L"),
             "entropy": field("K", "L"),  # of the mean
             "latest": integers("K", fill=-1),  # the proposal last learnt from: a guess at the next one, nothing more
@@ -119,8 +118,7 @@ class RankedKLUCB(RankedBandits):
         j = i * p.L + b
         s.N[j] += 1.0
         s.X[j] += reward
-        s.mean[j] = s.X[j] / s.N[j]
-        s.entropy[j] = entropy(s.mean[j])
+        refresh_kl(p, s, j)
         s.latest[i] = b
 
     @staticmethod
@@ -133,12 +131,4 @@ class RankedKLUCB(RankedBandits):
             if s.N[a] > 0.0:
                 out[j] = kl_ucb_given(s.mean[a], q / s.N[a], s.entropy[a])
 
-    @staticmethod
-    @kernel
-    def forget(p, s, e, a):
-        for i in range(p.K):
-            j = i * p.L + a
-            s.N[j] = 0.0
-            s.X[j] = 0.0
-            s.mean[j] = 0.0
-            s.entropy[j] = 0.0
+    forget = staticmethod(forget_by(refresh_kl))

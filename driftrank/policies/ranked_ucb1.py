@@ -12,8 +12,19 @@ from driftrank.kernels import kernel
 from driftrank.kernels.elementary import log
 from driftrank.kernels.top import wins_tie
 from driftrank.kernels.tuples import Field, field
-from driftrank.policies.ranked import RankedBandits
+from driftrank.policies.ranked import RankedBandits, count_fields, forget_by
 from driftrank.validation import check_number
+
+
+@kernel
+def _refresh(p, s, j):
+    """The counts of arm ``j`` have changed."""
+    if s.N[j] > 0.0:
+        s.mean[j] = s.X[j] / s.N[j]
+        s.radius[j] = 1.0 / np.sqrt(s.N[j])
+    else:
+        s.mean[j] = np.inf
+        s.radius[j] = 0.0
 
 
 class RankedUCB1(RankedBandits):
@@ -57,12 +68,7 @@ class RankedUCB1(RankedBandits):
         check_number("exploration", self.exploration, 0)
 
     def fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
-        return {
-            "N": field("K", "L"),
-            "X": field("K", "L"),
-            "mean": field("K", "L", fill=math.inf),
-            "radius": field("K", "L"),
-        }
+        return count_fields() | {"mean": field("K", "L", fill=math.inf), "radius": field("K", "L")}
 
     @staticmethod
     @kernel
@@ -89,8 +95,7 @@ class RankedUCB1(RankedBandits):
         j = i * p.L + b
         s.N[j] += 1.0
         s.X[j] += reward
-        s.mean[j] = s.X[j] / s.N[j]
-        s.radius[j] = 1.0 / np.sqrt(s.N[j])
+        _refresh(p, s, j)
 
     @staticmethod
     @kernel
@@ -100,12 +105,4 @@ class RankedUCB1(RankedBandits):
             a = c.items[j]
             out[j] = s.mean[a] + q * s.radius[a]
 
-    @staticmethod
-    @kernel
-    def forget(p, s, e, a):
-        for i in range(p.K):
-            j = i * p.L + a
-            s.N[j] = 0.0
-            s.X[j] = 0.0
-            s.mean[j] = np.inf
-            s.radius[j] = 0.0
+    forget = staticmethod(forget_by(_refresh))
