@@ -19,7 +19,7 @@ def simulate(
         typer.Option(
             metavar="NAME[:KEY=VALUE,...]",
             help="A policy, see driftrank policies; repeatable.",
-            show_default="CascadeSWUCB, CascadeDUCB, CascadeKLUCB",
+            show_default="CascadeRegimeTS (the default policy), CascadeSWUCB, CascadeDUCB, CascadeKLUCB",
             autocompletion=policy_names,
         ),
     ] = None,
@@ -66,7 +66,7 @@ def simulate(
 ) -> None:
     """Run policies against simulated users who change their minds, and compare their regret.
 
-    The folder gets results.parquet (regret, reward and clicks of every run at every checkpoint), summary.json,
+    The folder gets results.parquet (regret, reward, clicks and alarms of every run at every checkpoint), summary.json,
     regret.png and run.toml, which repeats the simulation. Ctrl-C keeps what is finished; --resume goes on.
 
     \b

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Result:
-    """Cumulative regret, expected reward and clicks of every policy, query and run at every checkpoint."""
+    """Cumulative regret, expected reward, clicks and alarms of every policy, query and run at every checkpoint.
+
+    Alarms are held against the truth: see :mod:`driftrank.engine.detections`.
+    """
 
     labels: list[str]  #: policies
     specs: list[str]  #: the same with their parameters
@@ -85,8 +88,9 @@ class Result:
         """Mean over queries and runs at every checkpoint, and its standard error.
 
         ``measure`` is ``"regret"`` (from the probabilities), ``"realised"`` (regret with the clicks that came),
-        ``"reward"`` or ``"clicks"``. The error is that of the mean over queries (their runs averaged), or over runs
-        where there is only one query.
+        ``"reward"``, ``"clicks"``, or, of policies that detect changes, ``"alarms"``, ``"detected"`` (breakpoints),
+        ``"delay"`` (the sum over them) and ``"false_alarms"``. The error is that of the mean over queries (their runs
+        averaged), or over runs where there is only one query.
         """
         return _mean_and_error(self._of(policy, measure))
 
@@ -131,6 +135,7 @@ class Result:
                 "mean": [_plain(x) for x in mean],
                 "se": [_plain(x) for x in error],
                 "clicks": _plain(self.curve(label, "clicks")[0][-1]),
+                **({"detection": self._detection(label)} if self._raised(label) else {}),
                 "steps_per_second": round(self.speed(label)),
             }
         return {
@@ -149,18 +154,20 @@ class Result:
     # -- for people ------------------------------------------------------------------------------------------------
 
     def table(self) -> Table:
-        """Policies from best to worst."""
-        rows = []
+        """Policies from best to worst; with alarms a run, the mean delay of detections, and false alarms a run, where
+        any were raised."""
+        rows: list[tuple[Any, ...]] = []
         for label in self.labels:
             mean, error = self.between(label)
             clicks = self.between(label, measure="clicks")[0] / self.horizon
-            rows.append((label, mean, error, clicks, self.speed(label) / 1e6))
+            rows.append((label, mean, error, clicks, self.speed(label) / 1e6, *self._alarm_columns(label)))
         rows.sort(key=lambda row: (math.isnan(row[1]), row[1]))
-        return Table(
-            ("policy", f"regret after {self.horizon:,} steps", "± s.e.", "clicks a step", "M steps/s"),
-            rows,
-            (None, ".1f", ".1f", ".4f", ".1f"),
-        )
+        head = ["policy", f"regret after {self.horizon:,} steps", "± s.e.", "clicks a step", "M steps/s"]
+        formats = [None, ".1f", ".1f", ".4f", ".1f"]
+        if any(map(self._raised, self.labels)):
+            head += ["alarms", "false", "mean delay"]
+            formats += [".1f", ".1f", ".0f"]
+        return Table(tuple(head), rows, tuple(formats))
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Regret over time, with standard errors and breakpoints. Returns the axes."""
@@ -239,6 +246,25 @@ class Result:
         )  # fmt: skip
 
     # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _raised(self, label: str) -> bool:
+        """Whether a policy raised any alarm."""
+        return bool(np.nansum(self._of(label, "alarms")[..., -1]))
+
+    def _detection(self, label: str) -> dict[str, float | None]:
+        """Alarms a run, breakpoints detected a run, their mean delay, false alarms a run."""
+        alarms, detected, delay, false = (
+            self.between(label, measure=measure)[0] for measure in ("alarms", "detected", "delay", "false_alarms")
+        )
+        late = delay / detected if detected else None
+        return {"alarms": _plain(alarms), "detected": _plain(detected), "delay": late, "false_alarms": _plain(false)}
+
+    def _alarm_columns(self, label: str) -> tuple[float, ...]:
+        if not any(map(self._raised, self.labels)):
+            return ()
+        found = self._detection(label) if self._raised(label) else {}
+        values = (found.get(name) for name in ("alarms", "false_alarms", "delay"))
+        return tuple(math.nan if value is None else value for value in values)
 
     def _policy(self, label: str) -> int:
         check_known("policy", label, self.labels)

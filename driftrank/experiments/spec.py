@@ -15,7 +15,7 @@ from driftrank.experiments.results import Result
 from driftrank.experiments.run import ORIGIN, run_in_folder
 from driftrank.experiments.toml import write_toml
 from driftrank.policies.base import Policy
-from driftrank.policies.registry import parse_policy
+from driftrank.policies.registry import default_policy, parse_policy
 from driftrank.queries import parse_queries
 from driftrank.validation import check_known
 
@@ -30,7 +30,8 @@ class Spec:
     (500, 2)
     """
 
-    policy: tuple[str, ...] = ("CascadeSWUCB", "CascadeDUCB", "CascadeKLUCB")
+    #: the default policy, and those of the paper to compare with
+    policy: tuple[str, ...] = (default_policy().spec, "CascadeSWUCB", "CascadeDUCB", "CascadeKLUCB")
     env: str = "Abrupt"
     #: ``yandex-like:N`` (10 by default) or a file, for environments that are made of queries
     queries: str = ""

@@ -9,6 +9,7 @@ import pyarrow.parquet
 import pytest
 
 from driftrank.cli.app import run
+from driftrank.engine import MEASURES
 from driftrank.environments import Abrupt
 from driftrank.experiments import Result
 from driftrank.queries import yandex_like
@@ -32,7 +33,7 @@ def table(folder: Path) -> Any:
 def test_files(folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == FILES
     assert (folder / "regret.png").read_bytes().startswith(b"\x89PNG")
-    assert table(folder).column_names == ["policy", "query", "run", "step", "regret", "reward", "clicks"]
+    assert table(folder).column_names == ["policy", "query", "run", "step", *MEASURES]
     assert Result.load(folder).labels == ["CascadeUCB1", "Random"]
 
 

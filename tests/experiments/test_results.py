@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import driftrank as dr
+from driftrank.engine import MEASURES
 from driftrank.experiments import Result
 from driftrank.experiments.simulate import checkpoint_steps, labels_of
 
@@ -24,7 +25,7 @@ def result() -> Result:
 
 def test_queries_of_different_sizes_run_together(result: Result) -> None:
     assert result.complete
-    assert result.values.shape == (3, 5, 2, 3, len(result.checkpoints))
+    assert result.values.shape == (len(MEASURES), 5, 2, 3, len(result.checkpoints))
 
 
 def test_checkpoints_hold_every_breakpoint_and_the_horizon(result: Result) -> None:
@@ -101,11 +102,24 @@ def test_load_says_what_is_wrong(result: Result, tmp_path, damage: str) -> None:
 
 def test_long_form(result: Result) -> None:
     table = result.to_arrow()
-    assert table.column_names == ["policy", "query", "run", "step", "regret", "reward", "clicks"]
+    assert table.column_names == ["policy", "query", "run", "step", *MEASURES]
     assert table.num_rows == 5 * 2 * 3 * len(result.checkpoints)
     frame = result.to_frame()
     last = frame[(frame.policy == "Random") & (frame.step == 1000)]
     assert last.groupby("query", observed=True).regret.mean().mean() == pytest.approx(result.regret("Random"))
+
+
+def test_alarms_are_told_where_any_were_raised(result: Result) -> None:
+    assert "alarms" not in result.table().columns
+    assert "detection" not in result.summary()["policies"]["Random"]
+    env = dr.environments.Abrupt([[0.1] * 3 + [0.0] * 7], k=3, period=1000)
+    found = dr.simulate(["CascadeRegimeTS", "Random"], env, horizon=4000, runs=2, progress=False)
+    of = {name: found.between("CascadeRegimeTS", measure=name)[0] for name in MEASURES}
+    assert of["detected"] == 3
+    rows = {row[0]: row[-3:] for row in found.table().rows}
+    assert rows["CascadeRegimeTS"] == (of["alarms"], of["false_alarms"], of["delay"] / 3)
+    assert np.isnan(rows["Random"]).all()
+    assert found.summary()["policies"]["CascadeRegimeTS"]["detection"]["delay"] == of["delay"] / 3
 
 
 def test_table_sorts_from_best_to_worst(result: Result) -> None:

@@ -15,7 +15,7 @@ from driftrank.queries import yandex_like
 
 def test_defaults() -> None:
     policies, environment = Spec().build()
-    assert [p.spec for p in policies] == ["CascadeSWUCB", "CascadeDUCB", "CascadeKLUCB"]
+    assert [p.spec for p in policies] == ["CascadeRegimeTS", "CascadeSWUCB", "CascadeDUCB", "CascadeKLUCB"]
     assert isinstance(environment, Abrupt)
     assert (len(environment.queries), environment.k) == (10, 3)
     assert (Spec().horizon, Spec().seed, Spec().device) == (100_000, 0, "cpu")
