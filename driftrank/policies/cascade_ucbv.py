@@ -25,8 +25,8 @@ class CascadeUCBV(IndexPolicy):
     Notes
     -----
     Guarantee, in a stationary world: regret of order :math:`\sqrt{L n \ln n}` whatever the attractions, without the
-    factor :math:`\sqrt K` that bounds of fixed width cost where clicks are rare. Its constants are large: at n =
-    100,000 it is no better than :class:`CascadeUCB1`. Items never observed come first, also before those whose bound is
+    factor :math:`\sqrt K` that bounds of fixed width cost where clicks are rare. Its constants are large: it
+    starts more slowly than :class:`CascadeUCB1`. Items never observed come first, also before those whose bound is
     clipped to 1; among the clipped ones ties decide.
 
     State: 5 L floats. A step costs O(L), with roots and divisions for the observed items only.
