@@ -1,8 +1,9 @@
 """Ridge regression that forgets: what the policies that look at features share.
 
-Matrices are symmetric and kept as their upper triangle, row after row. Everything is worked out anew from the sums at
-every update by a Cholesky factor, so that no error piles up; entries that are zero are passed over, which is what makes
-features with many zeros (indicators of topics, or of the items themselves) cheap.
+Matrices are symmetric and kept as their upper triangle, row after row. The sums are the truth: a Cholesky factor is made
+anew from them at every update (or at least every few thousand observations), so that no error piles up. Entries that are
+zero are passed over, which is what makes features with many zeros (indicators of topics, or of the items themselves)
+cheap.
 """
 
 from __future__ import annotations
@@ -212,16 +213,22 @@ def _own_axis(features, a, d):
 def estimate(p, s):
     """The factor of M, and theta."""
     d = p.features
-    weight = 1.0 / (p.sigma * p.sigma)
     if s.one_hot[0]:  # M is diagonal
         for i in range(d):
             s.R[i * d + i] = root_of_pivot(s.M[i * d + i], s.M[i * d + i])
             s.inverse[i] = 1.0 / s.R[i * d + i]
-            s.theta[i] = s.B[i] * weight * s.inverse[i] * s.inverse[i]
+            s.theta[i] = s.B[i] / (p.sigma * p.sigma) * s.inverse[i] * s.inverse[i]
         return
     factorise(s.M, s.R, s.inverse, d)
+    solve(p, s)
+
+
+@kernel
+def solve(p, s):
+    """theta = M^-1 B / sigma^2, by the factor of M."""
+    d = p.features
     for i in range(d):
-        s.theta[i] = s.B[i] * weight
+        s.theta[i] = s.B[i] / (p.sigma * p.sigma)
     for k in range(d):
         s.theta[k] *= s.inverse[k]
         u = s.theta[k]
@@ -260,6 +267,24 @@ def factorise(M, R, inverse, d):
                 row = R[i * d : i * d + d]
                 for j in range(i, d):
                     row[j] -= u * top[j]
+
+
+@kernel
+def add_to_factor(R, inverse, x, d):
+    """R of M + x x^T from that of M, at the cost of d^2. x is lost."""
+    for k in range(d):
+        if x[k] != 0.0:
+            row = R[k * d : k * d + d]
+            before = inverse[k]
+            root = np.sqrt(row[k] * row[k] + x[k] * x[k])
+            row[k] = root
+            inverse[k] = 1.0 / root
+            sine = x[k] * before
+            cosine = root * before
+            back = 1.0 / cosine
+            for j in range(k + 1, d):
+                row[j] = (row[j] + sine * x[j]) * back
+                x[j] = cosine * x[j] - sine * row[j]
 
 
 @kernel

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from driftrank.policies.cascade_lints import CascadeLinTS
+from driftrank.policies.cascade_lints import REBUILD, CascadeLinTS
 from tests.policies.described import random_features, symmetric, together
-from tests.policies.streams import state
+from tests.policies.streams import repeat, state
 from tests.reference import reference_of
 from tests.reference.compare import assert_same_lists
 
@@ -73,6 +73,35 @@ POLICIES = [
 def test_same_lists_as_the_plain_version(policy, told):
     learner, plain = together(policy, told=told)
     np.testing.assert_allclose(state(learner)["theta"], plain.theta, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("policy", [CascadeLinTS(), CascadeLinTS(sigma=0.4), CascadeLinTS(half_life=1e9)])
+def test_with_many_features_the_factor_is_patched(policy):
+    """With 20 features and up to 2 observations; also with feedback at the same time, which forgets nothing."""
+    learner, plain = together(policy, L=30, K=2, d=20)
+    s = state(learner)
+    assert (s["patched"][0] > 0) == (policy.half_life is None)
+    np.testing.assert_allclose(s["R"].T @ s["R"], plain.M, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(s["theta"], plain.theta, rtol=1e-10, atol=1e-12)
+    for _ in range(3):
+        learner.update([0, 1], item=1, now=1e6)
+    assert s["patched"][0] > 0
+    np.testing.assert_allclose(s["R"].T @ s["R"], symmetric(s["M"]), rtol=1e-12, atol=1e-12)
+    learner.renew([3])
+    assert s["patched"][0] == 0
+
+
+def test_patches_do_not_pile_up():
+    features = random_features(4, 20, seed=5)
+    learner = CascadeLinTS().start(range(4), 2, features=features)
+    s = state(learner)
+    most = 0
+    for n in range(30):
+        repeat(learner, [n % 4, (n + 1) % 4], [0, 1], 1000)
+        most = max(most, s["patched"][0])
+        np.testing.assert_allclose(s["R"].T @ s["R"], symmetric(s["M"]), rtol=1e-12, atol=1e-10)
+        np.testing.assert_allclose(s["inverse"], 1 / np.diag(s["R"]), rtol=1e-14)
+    assert 1000 < most <= REBUILD + 2
 
 
 @pytest.mark.parametrize("policy", POLICIES[1:3], ids=lambda policy: policy.spec)

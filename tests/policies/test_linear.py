@@ -81,7 +81,7 @@ def test_nothing_piles_up():
 
 
 @BOTH
-@pytest.mark.parametrize("size", [1e-99, 1e9, 1e20, 1e99])
+@pytest.mark.parametrize("size", [1e-99, 150, 1e4, 1e9, 1e20, 1e99])
 @pytest.mark.parametrize("discount", [1, 0.9])
 def test_any_size_of_features_gives_numbers(kind, size, discount):
     """Thirty features of which two would do: rounding leaves nothing of the ridge, and pivots come out negative."""
@@ -277,7 +277,7 @@ def test_state_has_the_size_that_is_documented(L, d):
     def sizes(policy):
         return Program.of(policy, Problem(L, 3, 100, 100, d)).layout.sizes
 
-    assert sizes(CascadeLinTS()) == sizes(CascadeLinTS(discount=0.9)) == (2 * L * d + 2 * d * d + 3 * d + 3, 1)
+    assert sizes(CascadeLinTS()) == sizes(CascadeLinTS(discount=0.9)) == (2 * L * d + 2 * d * d + 4 * d + 3, 2)
     ucb = 2 * L * d + 3 * L + 3 * d * d + 3 * d + 4
     assert sizes(CascadeLinUCB()) == sizes(CascadeLinUCB(discount=0.9, radius="simple")) == (ucb, 1)
     assert sizes(CascadeLinUCB(discount=0.9)) == sizes(CascadeLinUCB(half_life="7d")) == (ucb + 2 * d * d, 1)
@@ -299,7 +299,7 @@ def test_started_anew_by_an_oracle():
     policy = OracleRestart(base=CascadeLinTS())
     program = Program.of(policy, Problem(6, 2, 100, 100, 4))
     assert policy.contextual
-    assert (program.scratch, program.layout.sizes) == (10, (48 + 32 + 12 + 3, 1))
+    assert (program.scratch, program.layout.sizes) == (10, (48 + 32 + 16 + 3, 2))
 
 
 @BOTH
