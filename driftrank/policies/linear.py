@@ -1,9 +1,9 @@
 """Ridge regression that forgets: what the policies that look at features share.
 
-Matrices are symmetric and kept as their upper triangle, row after row. The sums are the truth: a Cholesky factor is made
-anew from them at every update (or at least every few thousand observations), so that no error piles up. Entries that are
-zero are passed over, which is what makes features with many zeros (indicators of topics, or of the items themselves)
-cheap.
+Matrices are symmetric and kept as their upper triangle, row after row. The sums are the truth: a Cholesky factor is
+made anew from them at every update (or at least every few thousand observations), so that no error piles up. Entries
+that are zero are passed over, which is what makes features with many zeros (indicators of topics, or of the items
+themselves) cheap.
 """
 
 from __future__ import annotations
