@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -171,6 +172,18 @@ def test_without_features_axes_come_with_items(kind):
     learner.remove_items(["d"])
     assert (state(learner)["M"][3, 3], state(learner)["theta"][3]) == (1, 0)
     assert state(learner)["theta"][0] > 0
+
+
+@BOTH
+def test_a_state_that_grows_has_the_ridge_in_it(kind):
+    learner = kind(discount=0.99).start(["a", "b"], 1, horizon=100)
+    learner.update(["a"], "a")
+    before = state(learner)["M"].copy()
+    learner._relayout(replace(learner._program.problem, L=4, features=4))
+    s = state(learner)
+    assert s["M"][:2, :2].tolist() == before.tolist()
+    for name in {"M", "M2"} & set(s):
+        assert s[name][2:].tolist() == [[0, 0, 1, 0], [0, 0, 0, 1]]
 
 
 @BOTH
