@@ -25,7 +25,7 @@ from driftrank.engine import Unit
 from driftrank.environments import Environment
 from driftrank.experiments.bounds import lower_bound, theorem_policies, with_period
 from driftrank.experiments.figures import new_figure, styles
-from driftrank.experiments.progress import Progress, no_progress, shown_progress
+from driftrank.experiments.progress import chosen_progress
 from driftrank.experiments.simulate import simulate
 from driftrank.experiments.table import Table
 
@@ -109,7 +109,7 @@ def measure_growth(
     worlds = [_scaled(environment, n / at) for n in horizons]
     steps = {label: sum(horizons) * runs * len(environment.queries) for label in labels}
     n_breakpoints = 0
-    with (shown_progress if progress else no_progress if progress is False else Progress.where_watched)(steps) as bar:
+    with chosen_progress(progress, steps) as bar:
         for n, world in zip(horizons, worlds, strict=True):
             n_breakpoints = len(world.breakpoints(n, seed=seed))
 

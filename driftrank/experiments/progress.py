@@ -78,3 +78,21 @@ def shown_progress(totals: Mapping[str, int]) -> Progress:
 
 def no_progress(totals: Mapping[str, int]) -> Progress:
     return Progress(totals)
+
+
+class Together(Progress):
+    """A whole simulation as one line of larger bars."""
+
+    def __init__(self, bars: Progress, line: str) -> None:
+        super().__init__({line: bars.totals[line]})
+        self._bars, self._line = bars, line
+
+    def advance(self, label: str, steps: int, counted: bool = True) -> None:
+        self._bars.advance(self._line, steps, counted)
+
+
+def chosen_progress(wanted: bool | Progress | None, totals: Mapping[str, int]) -> Progress:
+    """Bars if wanted; None: where a person is watching. Somebody else's bars are taken as they are."""
+    if isinstance(wanted, Progress):
+        return wanted
+    return Progress.where_watched(totals) if wanted is None else (shown_progress if wanted else no_progress)(totals)

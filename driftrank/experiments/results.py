@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from driftrank.engine import MEASURES
 from driftrank.environments.base import Environment
 from driftrank.experiments.breakpoints import marked_breakpoints
-from driftrank.experiments.columns import column, dictionary_column
+from driftrank.experiments.columns import column, dictionary_column, text_column
 from driftrank.experiments.files import written, written_text
 from driftrank.experiments.table import Table
 from driftrank.validation import check_known
@@ -220,7 +220,6 @@ class Result:
     def load(cls, directory: str | os.PathLike[str]) -> Result:
         """Read what ``save`` wrote."""
         import pyarrow
-        import pyarrow.compute
         import pyarrow.parquet
 
         folder = Path(directory)
@@ -229,14 +228,7 @@ class Result:
             rows = pyarrow.parquet.read_table(folder / "results.parquet")
             details, labels = summary["details"], list(summary["policies"])
             steps = np.array(summary["policies"][labels[0]]["checkpoints"], np.int64)
-            values = np.full((len(MEASURES), len(labels), len(details["queries"]), summary["runs"], len(steps)), np.nan)
-            codes = [
-                pyarrow.compute.index_in(rows[column].cast(pyarrow.string()), pyarrow.array(names)).to_numpy()
-                for column, names in (("policy", labels), ("query", details["queries"]))
-            ]
-            place = (*codes, rows["run"].to_numpy(), np.searchsorted(steps, rows["step"].to_numpy()))
-            for i, name in enumerate(MEASURES):
-                values[i][place] = rows[name].to_numpy()
+            values = long_values(rows, labels, details["queries"], summary["runs"], steps)
         except (OSError, ValueError, KeyError, IndexError, TypeError, pyarrow.ArrowException) as error:
             raise ValueError(f"{folder}: does not hold a result that can be read ({error})") from error
         return cls(
@@ -283,6 +275,24 @@ class Result:
         if place == len(self.checkpoints) or self.checkpoints[place] != step:
             raise ValueError(f"step={step!r}: is not one of the checkpoints")
         return place
+
+
+def long_values(
+    rows: pyarrow.Table, labels: Sequence[str], queries: Sequence[str], runs: int, steps: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """The long form as an array (measure, policy, query, run, checkpoint); NaN where there is no row."""
+    import pyarrow
+    import pyarrow.compute
+
+    values = np.full((len(MEASURES), len(labels), len(queries), runs, len(steps)), np.nan)
+    codes = [
+        pyarrow.compute.index_in(rows[name].cast(pyarrow.string()), text_column(names)).to_numpy()
+        for name, names in (("policy", labels), ("query", queries))
+    ]
+    place = (*codes, rows["run"].to_numpy(), np.searchsorted(steps, rows["step"].to_numpy()))
+    for i, name in enumerate(MEASURES):
+        values[i][place] = rows[name].to_numpy()
+    return values
 
 
 def _mean_and_error(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -16,10 +16,12 @@ from driftrank.engine import Unit, cores
 from driftrank.environments.base import Environment
 from driftrank.experiments.files import usable_folder, written_text
 from driftrank.experiments.journal import Journal
+from driftrank.experiments.progress import Progress
 from driftrank.experiments.results import Result
 from driftrank.experiments.simulate import prepare, simulate
 from driftrank.experiments.toml import read_toml, write_toml
 from driftrank.policies.base import Policy
+from driftrank.queries import Queries
 from driftrank.validation import check_integer
 
 #: what may differ when a simulation is continued: it changes no number
@@ -50,7 +52,7 @@ def run_in_folder(
     threads: int | None = None,
     checkpoints: int | Sequence[int] = 100,
     resume: bool = False,
-    progress: bool | None = None,
+    progress: bool | Progress | None = None,
 ) -> Result:
     """Simulate; ``folder`` gets the settings (``run.toml``), the numbers (``results.parquet``) and ``summary.json``.
 
@@ -69,13 +71,13 @@ def run_in_folder(
     _, result = prepare(chosen, environment, horizon, runs, seed, device, checkpoints)
     if threads is not None:
         check_integer("threads", threads, 1)
-    settings = dict(settings) | dict(zip(ORIGIN, (__version__, _digest(environment)), strict=True))
+    settings = dict(settings) | dict(zip(ORIGIN, (__version__, digest(environment.queries)), strict=True))
     text = write_toml(settings, "These are the settings of the simulation in this folder.")
     path = usable_folder(folder)
     toml = path / "run.toml"
     before = toml.read_text(encoding="utf-8", errors="replace") if toml.is_file() else None
     if resume and before is not None:
-        _check_same(toml, read_toml(toml), settings)
+        check_same(toml, read_toml(toml), settings)
     identity = {key: _plain(settings[key]) for key in sorted(settings) if key not in INDIFFERENT | {"runs"}}
     journal = Journal(path, identity, result)
     finished: set[tuple[str, str, int]] = set()
@@ -112,7 +114,7 @@ def run_in_folder(
     return result
 
 
-def _check_same(toml: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+def check_same(toml: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Refuse to continue a simulation with other settings than it was begun with."""
     for key in [*new, *(key for key in old if key not in new)]:
         was, now = old.get(key), _plain(new.get(key))
@@ -128,8 +130,9 @@ def _plain(value: Any) -> Any:
     return [_plain(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 
-def _digest(environment: Environment) -> str:
-    digest = hashlib.blake2b(digest_size=8)
-    for name, alpha in environment.queries.attraction.items():
-        digest.update(name.encode() + b"\0" + alpha.tobytes())
-    return digest.hexdigest()
+def digest(queries: Queries) -> str:
+    """Tells queries apart."""
+    found = hashlib.blake2b(digest_size=8)
+    for name, alpha in queries.attraction.items():
+        found.update(name.encode() + b"\0" + alpha.tobytes())
+    return found.hexdigest()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from driftrank.engine import Task, Unit, cores, run_on_cpu
 from driftrank.environments.base import Environment
 from driftrank.experiments.breakpoints import marked_breakpoints
-from driftrank.experiments.progress import Progress, no_progress, shown_progress
+from driftrank.experiments.progress import Progress, chosen_progress
 from driftrank.experiments.results import Result
 from driftrank.policies.base import Policy
 from driftrank.policies.registry import parse_policy
@@ -34,7 +34,7 @@ def simulate(
     device: str = "cpu",
     threads: int | None = None,
     checkpoints: int | Sequence[int] = 100,
-    progress: bool | None = None,
+    progress: bool | Progress | None = None,
     finished: Collection[tuple[str, str, int]] = (),
     on_unit: Callable[[str, Unit, NDArray[np.float64], float], None] | None = None,
 ) -> Result:
@@ -68,9 +68,7 @@ def simulate(
     task, result = prepare(policies, environment, horizon, runs, seed, device, checkpoints)
     labels = result.labels
     begin = time.perf_counter()
-    with (shown_progress if progress else no_progress if progress is False else Progress.where_watched)(
-        {label: horizon * runs * len(environment.queries) for label in labels}
-    ) as bar:
+    with chosen_progress(progress, {label: horizon * runs * len(environment.queries) for label in labels}) as bar:
         units = list(_units(task, runs, labels, frozenset(finished), bar))
 
         def done(unit: Unit, measures: NDArray[np.float64], seconds: float) -> None:
