@@ -58,7 +58,7 @@ class CascadeCD(ChangeDetection):
 
     Notes
     -----
-    State: that of base and detector, L integers, and 135 numbers: at most 269 L + 136 numbers with GLR. A step costs
+    State: that of base and detector, L integers, and 135 numbers: at most 267 L + 136 numbers with GLR. A step costs
     O(L), and O(1) for every label.
 
     Examples

@@ -28,6 +28,7 @@ from driftrank.validation import check_integer, check_number
 #: what an alarm starts anew: all items, or the one that has changed
 RESTART = ("global", "local")
 _GLOBAL = 0
+_COUNT, _STEP = 0, 1
 
 
 class ChangeDetection(IndexPolicy):
@@ -105,7 +106,7 @@ class ChangeDetection(IndexPolicy):
         )
 
     def fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
-        own = {"origin": field(1), "restarts": field(1)}  # the step of the last restart of everything, all restarts
+        own = {"restarts": field(2)}  # how many, and the step of the last one that concerned everything
         return self._base().fields(p) | self._detector().fields() | forced_fields() | own | alarm_fields()
 
     def scratch(self, p: Mapping[str, Any]) -> int:
@@ -119,7 +120,7 @@ class ChangeDetection(IndexPolicy):
 @kernel
 def _shifted(s, e, steps):
     """The event as the base policy sees it: its steps count from the last restart of everything."""
-    return Event(e.t - steps - np.int64(s.origin[0]), e.now, e.key)
+    return Event(e.t - steps - np.int64(s.restarts[_STEP]), e.now, e.key)
 
 
 @cache
@@ -150,19 +151,19 @@ def _kernels(base: Kernels, observe: Any, clear: Any) -> Kernels:
         for i in range(observed):
             a = r.items[i]
             if observe(p, s, e, a, clicks[i]):
-                s.restarts[0] += 1.0
+                s.restarts[_COUNT] += 1.0
                 raise_alarm(s, e, np.int64(a), p.restart == _GLOBAL)
                 first, end = np.int64(a), np.int64(a) + 1
                 if p.restart == _GLOBAL:
                     first, end = 0, p.L
-                    s.origin[0] = e.t
+                    s.restarts[_STEP] = e.t
                 for b in range(first, end):
                     base_forget(p, s, _shifted(s, e, 0), b)
                     clear(p, s, b)
                 if p.restart == _GLOBAL:
-                    forced_restart(p, s, e.t, s.restarts[0])
+                    forced_restart(p, s, e.t, s.restarts[_COUNT])
                     return  # what was seen further down is forgotten as well
-        forced_advance(p, s, e.t, e.t - s.origin[0], s.restarts[0])
+        forced_advance(p, s, e.t, e.t - s.restarts[_STEP], s.restarts[_COUNT])
 
     @kernel
     def scores(p, s, e, c, out):

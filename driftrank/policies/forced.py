@@ -25,6 +25,7 @@ from driftrank.kernels.tuples import Field, field, integers
 #: ``auto``: constant, or diminishing where the horizon is not known
 SCHEDULES = ("auto", "constant", "episode", "diminishing", "random")
 _EPISODE, _DIMINISHING, _RANDOM = 2, 3, 4
+_BEGIN, _NEXT, _COUNT, _RATE = 0, 1, 2, 3
 _INCREASING = ORDER.index("increasing")
 
 # branches of a step's key that no item's token leads to
@@ -37,10 +38,7 @@ def forced_fields() -> dict[str, Field]:
     """4 floats and L integers."""
     return {
         "turn": integers("L", fill=-1),
-        "sweeps": field(1),
-        "sweep_begin": field(1),  # steps from the restart to the current sweep
-        "sweep_next": field(1),  # and to the next
-        "forced_rate": field(1),  # of the random schedule
+        "sweep": field(4),  # begin of the current one, in steps since the restart; of the next; how many before; p
     }
 
 
@@ -59,9 +57,9 @@ def _rate(p, t, restarts):
 @kernel
 def _next_sweep(p, s, t, restarts):
     """When the sweep after the current one begins."""
-    begin = s.sweep_begin[0]
+    begin = s.sweep[_BEGIN]
     if p.schedule == _DIMINISHING:
-        share = 0.5 * (s.sweeps[0] + 1.0) / p.explore
+        share = 0.5 * (s.sweep[_COUNT] + 1.0) / p.explore
         return max(begin + p.L, np.floor(p.L * share * share))
     return begin + max(np.float64(p.L), np.floor(p.L / _rate(p, t, restarts)))
 
@@ -69,22 +67,22 @@ def _next_sweep(p, s, t, restarts):
 @kernel
 def forced_restart(p, s, t, restarts):
     """Everything was started anew at step t (0: it starts for the first time)."""
-    s.sweeps[0] = 0.0
-    s.sweep_begin[0] = 0.0
+    s.sweep[_COUNT] = 0.0
+    s.sweep[_BEGIN] = 0.0
     if p.explore > 0.0 and p.schedule != _RANDOM:
-        s.sweep_next[0] = _next_sweep(p, s, t, restarts)
-    s.forced_rate[0] = _rate(p, t, restarts)
+        s.sweep[_NEXT] = _next_sweep(p, s, t, restarts)
+    s.sweep[_RATE] = _rate(p, t, restarts)
 
 
 @kernel
 def forced_advance(p, s, t, elapsed, restarts):
     """Step t is over, the ``elapsed``-th since everything was started anew."""
     if p.explore_anytime:
-        s.forced_rate[0] = _rate(p, t, restarts)
-    if elapsed == s.sweep_next[0]:
-        s.sweeps[0] += 1.0
-        s.sweep_begin[0] = s.sweep_next[0]
-        s.sweep_next[0] = _next_sweep(p, s, t, restarts)
+        s.sweep[_RATE] = _rate(p, t, restarts)
+    if elapsed == s.sweep[_NEXT]:
+        s.sweep[_COUNT] += 1.0
+        s.sweep[_BEGIN] = s.sweep[_NEXT]
+        s.sweep[_NEXT] = _next_sweep(p, s, t, restarts)
 
 
 @kernel
@@ -93,8 +91,8 @@ def forced_item(p, s, e, c, elapsed):
     if p.explore <= 0.0:
         return -1
     if p.schedule == _RANDOM:
-        return _any_item(e, c) if uniform(derive(e.key, _COIN)) < s.forced_rate[0] else -1
-    j = np.int64(elapsed - s.sweep_begin[0])
+        return _any_item(e, c) if uniform(derive(e.key, _COIN)) < s.sweep[_RATE] else -1
+    j = np.int64(elapsed - s.sweep[_BEGIN])
     if j < 1 or j > p.L:
         return -1
     a = np.int64(s.turn[j - 1])

@@ -38,7 +38,7 @@ class GLRTCascadeKLUCB(ChangeDetection):
     :math:`\sqrt{\Upsilon L n \ln n}`. It is sensitive to p: too little, and changes of items that are not shown go
     unnoticed; too much, and regret grows by p times what a wrong item on top costs.
 
-    State: 269 L + 136 numbers, most of them 32 bit integers. A step costs O(L).
+    State: 267 L + 136 numbers, most of them 32 bit integers. A step costs O(L).
 
     Examples
     --------

@@ -30,7 +30,7 @@ class GLRTCascadeUCB(ChangeDetection):
     Guarantee: for ``threshold="exact"`` and breakpoints far enough apart Wang et al. prove regret of order
     :math:`\sqrt{\Upsilon L n \ln n}`.
 
-    State: 269 L + 136 numbers, most of them 32 bit integers. A step costs O(L).
+    State: 267 L + 136 numbers, most of them 32 bit integers. A step costs O(L).
 
     Examples
     --------

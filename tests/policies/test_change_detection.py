@@ -65,8 +65,8 @@ def test_without_a_horizon_nothing_needs_one():
 @pytest.mark.parametrize(
     ("policy", "numbers_in_all"),
     [
-        (GLRTCascadeKLUCB(), lambda L: 269 * L + 136),
-        (GLRTCascadeUCB(), lambda L: 269 * L + 136),
+        (GLRTCascadeKLUCB(), lambda L: 267 * L + 136),
+        (GLRTCascadeUCB(), lambda L: 267 * L + 136),
         (CascadeCUSUM(), lambda L: 10 * L + 136),
         (CascadePHT(), lambda L: 10 * L + 136),
         (CascadeMUCB(window=100), lambda L: (7 + 10) * L + 136),
@@ -144,11 +144,11 @@ def test_diminishing_schedule():
 def test_episode_schedule_explores_more_after_every_restart():
     """p_k = p_0 sqrt(k + 1): periods floor(L / p) of 20, then of floor(20 / sqrt 2)."""
     learner = GLRTCascadeUCB(schedule="episode", explore=0.25, **ALWAYS).start(range(5), 1)
-    assert state(learner)["sweep_next"][0] == 20
+    assert state(learner)["sweep"][1] == 20
     for y in [0] * 10 + [1] * 4:
         learner.update([3], [y])
     assert learner.alarm_count == 1
-    assert state(learner)["sweep_next"][0] == math.floor(20 / math.sqrt(2))
+    assert state(learner)["sweep"][1] == math.floor(20 / math.sqrt(2))
 
 
 def test_random_schedule():
@@ -168,7 +168,7 @@ def test_forced_item_goes_on_top_and_the_others_follow_by_index():
     for items, clicks in (([0, 1, 2], [0, 0, 0]), ([3], [1]), ([2], [1]), ([1], [0])):
         learner.update(items, clicks)  # means 0, 0, 1/2, 1
     learner.steps = 40  # the next sweep begins: 4 / 0.1 = 40
-    state(learner)["sweep_begin"][0] = 40
+    state(learner)["sweep"][0] = 40
     assert list(learner.rank()) == [0, 3, 2]
     learner.steps = 42
     assert list(learner.rank())[:2] == [2, 3]  # it was in the list already
@@ -181,7 +181,7 @@ def test_forced_item_in_a_list_that_is_turned_round():
     for items, clicks in (([0, 1, 2], [0, 0, 0]), ([3], [1]), ([2], [1]), ([1], [0])):
         learner.update(items, clicks)
     learner.steps = 40
-    state(learner)["sweep_begin"][0] = 40
+    state(learner)["sweep"][0] = 40
     assert list(learner.rank()) == [0, 2, 3]
 
 
@@ -207,7 +207,7 @@ def test_global_restart_drops_the_rest_of_the_step():
     learner.update(["c", "a", "b"], [0, 1, 1])
     assert [(alarm.step, alarm.item, alarm.everything) for alarm in learner.alarms] == [(14, "a", True)]
     assert state(learner)["N"].tolist() == [0, 0, 0]  # that of b was seen after the alarm
-    assert state(learner)["glr_n"].tolist() == [0, 0, 0]
+    assert state(learner)["hull_size"].tolist() == [[1, 1]] * 3
     assert set(learner.scores().values()) == {math.inf}
 
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from driftrank.kernels import kernel, pure
 from driftrank.kernels.elementary import exp, log
-from driftrank.kernels.tuples import Field, field, integers
+from driftrank.kernels.tuples import Field, field
 from driftrank.policies.detectors.base import Detector, Plan
-from driftrank.policies.detectors.hulls import VERTICES, extend_hulls, hull_fields, start_hulls
+from driftrank.policies.detectors.hulls import VERTICES, extend_hulls, hull_fields, start_hulls, walk_end
 from driftrank.validation import check_integer, check_number
 
 #: what the statistic is compared with
@@ -88,7 +88,7 @@ def _level(p, e):
 
 @kernel
 def _test(p, s, e, a, N, S):
-    """Whether a change is found. If not, ``glr_slack`` says how far the next test can wait."""
+    """Whether a change is found. If not, ``glr_wait`` says how long the next test can wait."""
     threshold = threshold_of(N, _level(p, e), p.glr_form)
     top = 0.0
     if 0 < S < N:
@@ -98,8 +98,8 @@ def _test(p, s, e, a, N, S):
             h = np.int64(2 * a + side)
             first = h * VERTICES
             for j in range(first + 1, first + s.hull_size[h] - 1):
-                at = np.int64(s.hull_at[j])
-                ones = np.int64(s.hull_sum[j])
+                at = np.int64(s.hull[2 * j])
+                ones = np.int64(s.hull[2 * j + 1])
                 d = np.float64(N * ones - at * S)
                 bound = d * d * scale / (np.float64(at) * np.float64(N - at))
                 if bound > top:
@@ -108,9 +108,9 @@ def _test(p, s, e, a, N, S):
                         if bound > threshold:
                             return True
                     top = max(top, bound)
-    s.glr_slack[a] = threshold - top
-    s.glr_cost[2 * a] = -log(np.float64(N - S) / N) if S < N else 1e300
-    s.glr_cost[2 * a + 1] = -log(np.float64(S) / N) if S > 0 else 1e300
+    s.glr_wait[3 * a] = -log(np.float64(N - S) / N) if S < N else 1e300
+    s.glr_wait[3 * a + 1] = -log(np.float64(S) / N) if S > 0 else 1e300
+    s.glr_wait[3 * a + 2] = threshold - top
     return False
 
 
@@ -149,7 +149,7 @@ class GLR(Detector):
     each hull; where there are more, the one whose loss changes the hull least is dropped, which can only delay an
     alarm. After 2^30 labels without a change the test starts anew.
 
-    State: 3 L floats and 260 L integers.
+    State: 3 L floats and 258 L integers.
 
     Examples
     --------
@@ -185,11 +185,8 @@ class GLR(Detector):
 
     def fields(self) -> dict[str, Field]:
         return {
-            "glr_n": integers("L"),
-            "glr_sum": integers("L"),
-            "glr_slack": field("L"),  # how much G can grow before a test is due
-            "glr_cost": field("L", 2),  # how much a zero and a one can add to G
             **hull_fields(),
+            "glr_wait": field("L", 3),  # what a zero and a one can add to G, how much it can grow before a test is due
         }
 
     def exploration(self, plan: Plan, n_breakpoints: int) -> float:
@@ -218,7 +215,7 @@ class GLR(Detector):
         if 0 < S < N:
             for side, size in enumerate(state["hull_size"][0]):
                 for j in range(1, size - 1):
-                    at, ones = int(state["hull_at"][0, side, j]), int(state["hull_sum"][0, side, j])
+                    at, ones = (int(x) for x in state["hull"][0, side, j])
                     value = float(pure(likelihood_ratio)(N, S, at, ones))
                     if value > best:
                         best, where = value, at
@@ -227,15 +224,16 @@ class GLR(Detector):
     @staticmethod
     @kernel
     def observe(p, s, e, a, y):
-        if s.glr_n[a] >= _MOST:
+        one = 1 if y else 0
+        N, S = walk_end(s, a)
+        if N >= _MOST:
             _clear(p, s, a)
-        N = np.int64(s.glr_n[a]) + 1
-        S = np.int64(s.glr_sum[a]) + (1 if y else 0)
-        s.glr_n[a] = N
-        s.glr_sum[a] = S
+            N, S = 0, 0
+        N += 1
+        S += one
         extend_hulls(s, a, N, S)
-        s.glr_slack[a] -= s.glr_cost[2 * a + (1 if y else 0)]
-        if s.glr_slack[a] > _MARGIN or (p.glr_every > 1 and N % p.glr_every != 0):
+        s.glr_wait[3 * a + 2] -= s.glr_wait[3 * a + one]
+        if s.glr_wait[3 * a + 2] > _MARGIN or (p.glr_every > 1 and N % p.glr_every != 0):
             return False
         return _test(p, s, e, a, N, S)
 
@@ -247,9 +245,6 @@ class GLR(Detector):
 
 @kernel
 def _clear(p, s, a):
-    s.glr_n[a] = 0
-    s.glr_sum[a] = 0
-    s.glr_slack[a] = 0.0
-    s.glr_cost[2 * a] = 0.0
-    s.glr_cost[2 * a + 1] = 0.0
+    for i in range(3):
+        s.glr_wait[3 * a + i] = 0.0
     start_hulls(s, a)

@@ -23,63 +23,66 @@ VERTICES = 64
 def hull_fields() -> dict[str, Field]:
     """2 L (2 * 64 + 1) integers."""
     return {
-        "hull_size": integers("L", 2),  # lower, upper
-        "hull_at": integers("L", 2, VERTICES),
-        "hull_sum": integers("L", 2, VERTICES),
+        "hull_size": integers("L", 2),  # points on the lower and the upper hull
+        "hull": integers("L", 2, VERTICES, 2),  # s and S_s of each
     }
 
 
 @kernel
 def start_hulls(s, a):
     for side in range(2):
-        h = np.int64(2 * a + side)
+        h = 2 * np.int64(a) + side
         s.hull_size[h] = 1
-        s.hull_at[h * VERTICES] = 0
-        s.hull_sum[h * VERTICES] = 0
+        s.hull[2 * h * VERTICES] = 0
+        s.hull[2 * h * VERTICES + 1] = 0
 
 
 @kernel
-def _turn(s, i, j, x, y):
+def walk_end(s, a):
+    """Where the walk of item ``a`` is now: labels so far, and their sum."""
+    j = 2 * (2 * np.int64(a) * VERTICES + s.hull_size[2 * a] - 1)
+    return np.int64(s.hull[j]), np.int64(s.hull[j + 1])
+
+
+@kernel
+def _turn(hull, i, j, x, y):
     """Which way the path from point i over point j to (x, y) turns: to the left where positive. Exact."""
-    x0 = np.int64(s.hull_at[i])
-    y0 = np.int64(s.hull_sum[i])
-    return (s.hull_at[j] - x0) * (y - y0) - (s.hull_sum[j] - y0) * (x - x0)
+    x0 = np.int64(hull[2 * i])
+    y0 = np.int64(hull[2 * i + 1])
+    return (hull[2 * j] - x0) * (y - y0) - (hull[2 * j + 1] - y0) * (x - x0)
 
 
 @kernel
-def _drop_the_flattest(s, first, end, x, y, sign):
-    """Take the point out of a full hull that spans the smallest triangle with its neighbours.
+def _drop_the_flattest(hull, first, end, x, y, sign):
+    """Take the point out of a full hull that spans the smallest triangle with its neighbours; (x, y) comes next.
 
     What is left still is convex, and its points are points of the walk: at worst a maximum over them is a little too
     small.
     """
-    flattest = first + 1
-    least = sign * _turn(s, end - 2, end - 1, x, y)
-    if end - 1 > flattest:
-        flattest = end - 1
+    flattest = end - 1
+    least = sign * _turn(hull, end - 2, end - 1, x, y)
     for j in range(first + 1, end - 1):
-        size = sign * _turn(s, j - 1, j, np.int64(s.hull_at[j + 1]), np.int64(s.hull_sum[j + 1]))
+        size = sign * _turn(hull, j - 1, j, np.int64(hull[2 * j + 2]), np.int64(hull[2 * j + 3]))
         if size < least:
             least = size
             flattest = j
-    for j in range(flattest, end - 1):
-        s.hull_at[j] = s.hull_at[j + 1]
-        s.hull_sum[j] = s.hull_sum[j + 1]
+    for i in range(2 * flattest, 2 * end - 2):
+        hull[i] = hull[i + 2]
 
 
 @kernel
 def extend_hulls(s, a, x, y):
     """The walk of item ``a`` has gone on to (x, y)."""
     for side in range(2):
-        h = np.int64(2 * a + side)
+        h = 2 * np.int64(a) + side
         sign = 1 - 2 * side
         first = h * VERTICES
         end = first + s.hull_size[h]
-        while end - first >= 2 and sign * _turn(s, end - 2, end - 1, x, y) <= 0:
+        while end - first >= 2 and sign * _turn(s.hull, end - 2, end - 1, x, y) <= 0:
             end -= 1
         if end - first == VERTICES:
-            _drop_the_flattest(s, first, end, x, y, sign)
+            _drop_the_flattest(s.hull, first, end, x, y, sign)
             end -= 1
-        s.hull_at[end] = x
-        s.hull_sum[end] = y
+        s.hull[2 * end] = x
+        s.hull[2 * end + 1] = y
         s.hull_size[h] = end + 1 - first
