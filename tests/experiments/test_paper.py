@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from driftrank.engine import MEASURES
 from driftrank.experiments import findings, paper, simulate
 from driftrank.experiments.paper import Reproduction, paper_environment, paper_policies, reproduce, single_queries
 from driftrank.experiments.report import write_report
@@ -36,7 +37,7 @@ def made_up(totals: dict[str, list[float]], horizon: int = 100_000) -> Reproduct
     """A reproduction in which every query has given totals, spread evenly over ten epochs."""
     labels = list(totals)
     steps = np.arange(1, 11) * horizon // 10
-    values = np.zeros((3, len(labels), len(totals[labels[0]]), 2, 10))
+    values = np.zeros((len(MEASURES), len(labels), len(totals[labels[0]]), 2, 10))
     for i, label in enumerate(labels):
         values[0, i] = np.array(totals[label])[:, None, None] * np.arange(1, 11) / 10
     queries = [f"q{i}" for i in range(values.shape[2])]
