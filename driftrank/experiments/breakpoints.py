@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from driftrank.engine.detections import note_change, watch_size
 from driftrank.environments.base import Environment
+from driftrank.kernels import pure
 
 #: more than that only clutter
 MANY = 50
@@ -31,3 +38,24 @@ def marked_breakpoints(environment: Environment, horizon: int, runs: int, seed: 
                     break
                 reach = min(horizon, 8 * reach)
     return sorted(found)
+
+
+def breakpoints_to_detect(environment: Environment, horizon: int, query: str, run: int, seed: int) -> list[int]:
+    """The breakpoints of a run that a policy could detect: none where changes are announced, or where all is drift."""
+    if environment.kind != "abrupt":
+        return []
+    starts, alphas, _, _, live = environment._segments(1, horizon, query, run, seed)
+    watch = np.zeros(watch_size(alphas.shape[1]))
+    found = []
+    for begin, alpha, there in zip(starts.tolist(), alphas, live, strict=True):
+        pure(note_change)(watch, alpha, there, begin)  # the simulator asks the same
+        if watch[0] == begin:
+            found.append(begin - 1)
+    return found
+
+
+def common_breakpoints(runs: Sequence[Sequence[int]]) -> list[int]:
+    """Those that most runs have, where they are few enough to be drawn."""
+    often = Counter(step for steps in runs for step in steps)
+    common = sorted(step for step, n in often.items() if 2 * n > len(runs))
+    return common if len(common) <= MANY else []

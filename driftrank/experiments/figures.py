@@ -62,3 +62,15 @@ def plot_regret(result: Result, ax: Axes | None = None, *, legend: bool = True) 
 def mark_breakpoints(ax: Axes, breakpoints: list[int]) -> None:
     for n, step in enumerate(breakpoints):
         ax.axvline(step, color="0.75", linewidth=0.7, zorder=0, label="breakpoint" if n == 0 else None)
+
+
+def beautify(ax: Axes) -> None:
+    """No frame, and short numbers."""
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    ax.xaxis.set_major_formatter(_thousands)
+    ax.yaxis.set_major_formatter(_thousands)
+
+
+def _thousands(value: float, _: object) -> str:
+    return f"{value / 1000:g}k" if abs(value) >= 1000 else f"{value:g}"

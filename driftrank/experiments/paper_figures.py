@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from driftrank.experiments.figures import mark_breakpoints, new_figure, plot_regret, styles
+from driftrank.experiments.figures import beautify, mark_breakpoints, new_figure, plot_regret, styles
 from driftrank.experiments.files import written
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def figure1(result: Result) -> Figure:
     """Regret of every policy over time, averaged over all queries and runs."""
     figure = new_figure(8.0, 4.8)
     ax = plot_regret(result, figure.add_subplot(), legend=False)
-    _beautify(ax)
+    beautify(ax)
     _shade(ax, result)
     handles, labels = ax.get_legend_handles_labels()
     # from the worst to the best, as the lines lie at the right
@@ -97,7 +97,7 @@ def _panel(ax: Axes, result: Result, query: int) -> None:
     ax.tick_params(labelsize=7, length=2, pad=2)
     ax.locator_params(axis="x", nbins=3)
     ax.locator_params(axis="y", nbins=5)
-    _beautify(ax)
+    beautify(ax)
 
 
 def _shade(ax: Axes, result: Result) -> None:
@@ -105,17 +105,6 @@ def _shade(ax: Axes, result: Result) -> None:
     edges = [*result.breakpoints, result.horizon]
     for n, (start, end) in enumerate(zip(edges[::2], edges[1::2], strict=False)):
         ax.axvspan(start, end, color="0.95", zorder=-1, linewidth=0, label="perturbed" if n == 0 else None)
-
-
-def _beautify(ax: Axes) -> None:
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-    ax.xaxis.set_major_formatter(_thousands)
-    ax.yaxis.set_major_formatter(_thousands)
-
-
-def _thousands(value: float, _: object) -> str:
-    return f"{value / 1000:g}k" if abs(value) >= 1000 else f"{value:g}"
 
 
 def _counted(n: int) -> str:

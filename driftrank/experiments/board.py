@@ -1,0 +1,386 @@
+"""What came out of a leaderboard: every policy in every environment."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from driftrank.experiments.columns import dictionary_column
+from driftrank.experiments.files import usable_folder, written, written_text
+from driftrank.experiments.results import Result, long_values
+from driftrank.experiments.statistics import holm, paired_p
+from driftrank.experiments.table import Table
+from driftrank.policies.alarms import never_alarmed
+from driftrank.policies.base import Policy
+from driftrank.validation import check_known
+
+#: how sure a verdict must be
+LEVEL = 0.05
+
+#: what policies do about change; those that are told the truth are no contenders
+GROUPS = ("active", "passive", "stationary", "oracle")
+
+
+def group_of(policy: Policy) -> str:
+    """``"active"``: detects changes; ``"passive"``: copes with them by forgetting; ``"stationary"``; ``"oracle"``."""
+    if policy.oracle:
+        return "oracle"
+    if policy.kernels().alarmed is not never_alarmed:
+        return "active"
+    return "passive" if {"abrupt", "drift"} & set(policy.claims) else "stationary"
+
+
+@dataclass(frozen=True)
+class Arena:
+    """An environment of the leaderboard, and what came out there."""
+
+    name: str
+    spec: str
+    what: str
+    kind: str
+    result: Result
+    changes: int = 0  #: breakpoints that could be detected, of all queries and runs together
+    marks: list[int] = field(default_factory=list)  #: breakpoints that most runs have in common
+    obstacles: Mapping[str, str] = field(default_factory=dict)  #: why a policy could not run here
+
+    @property
+    def runs(self) -> int:
+        """Of all queries together."""
+        return len(self.result.queries) * self.result.runs
+
+    def samples(self, policy: str) -> NDArray[np.float64]:
+        """Final regret, by query (its runs averaged), or by run where there is one query."""
+        result = self.result
+        values: NDArray[np.float64] = result.values[0, result.labels.index(policy), :, :, -1]
+        samples: NDArray[np.float64] = values.mean(axis=1) if len(values) > 1 else values[0]
+        return samples
+
+    def total(self, policy: str, measure: str) -> float:
+        """Of all queries and runs, at the end."""
+        return float(self.result._of(policy, measure)[..., -1].sum())
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A policy against the default one, in one environment."""
+
+    policy: str
+    environment: str
+    difference: float  #: of mean regret; negative where the policy is better
+    error: float  #: standard error of the paired difference
+    ratio: float  #: of mean regret
+    p: float  #: adjusted for all comparisons of the leaderboard
+
+    @property
+    def verdict(self) -> str:
+        if not self.p <= LEVEL:
+            return "not told apart"
+        return "better" if self.difference < 0 else "worse"
+
+
+@dataclass(frozen=True)
+class Detection:
+    """How a policy's alarms in one environment compare with the truth."""
+
+    policy: str
+    environment: str
+    changes: int  #: breakpoints of all runs together
+    share: float  #: detected before the next one; NaN where there are none
+    delay: float  #: mean steps from a breakpoint to its alarm; NaN where none was detected
+    alarms: float  #: per run
+    false_alarms: float  #: per run
+
+
+@dataclass
+class Leaderboard:
+    """Final regret of every policy in every environment, who is best, and how sure that is."""
+
+    specs: dict[str, str]  #: policies with their parameters, by label
+    groups: dict[str, str]  #: what each does about change
+    default: str  #: the policy that all others are compared with
+    arenas: list[Arena]
+    source: str = ""  #: where the queries are from
+    k: int = 3
+    seconds: float = 0.0
+
+    # -- numbers ---------------------------------------------------------------------------------------------------
+
+    @property
+    def policies(self) -> list[str]:
+        return list(self.specs)
+
+    @property
+    def environments(self) -> list[str]:
+        return [arena.name for arena in self.arenas]
+
+    @property
+    def contenders(self) -> list[str]:
+        """All but those that are told the truth."""
+        return [label for label in self.specs if self.groups[label] != "oracle"]
+
+    def arena(self, environment: str) -> Arena:
+        check_known("environment", environment, self.environments)
+        return self.arenas[self.environments.index(environment)]
+
+    def ran(self, policy: str, environment: str) -> bool:
+        check_known("policy", policy, self.policies)
+        return policy in self.arena(environment).result.labels
+
+    def regret(self, policy: str, environment: str) -> tuple[float, float]:
+        """Mean final regret and its standard error; NaN where the policy could not run."""
+        return self._final[policy, environment] if self.ran(policy, environment) else (math.nan, math.nan)
+
+    def best(self, environment: str) -> str:
+        """The contender with the least regret."""
+        there = [label for label in self.contenders if self.ran(label, environment)]
+        return min(there, key=lambda label: self.regret(label, environment)[0])
+
+    def ratio(self, policy: str, environment: str) -> float:
+        """Regret relative to that of the best contender; NaN where it could not run, or where the best has none."""
+        least = self.regret(self.best(environment), environment)[0]
+        return self.regret(policy, environment)[0] / least if least > 0 else math.nan
+
+    @cached_property
+    def scores(self) -> dict[str, float]:
+        """The geometric mean of the ratios over the environments: 1 for a policy that is the best in all of them."""
+        out = {}
+        for label in self.specs:
+            ratios = [r for r in (self.ratio(label, name) for name in self.environments) if not math.isnan(r)]
+            with np.errstate(divide="ignore"):
+                out[label] = float(np.exp(np.mean(np.log(ratios)))) if ratios else math.nan
+        return out
+
+    def ranked(self, *groups: str) -> list[str]:
+        """Policies from best to worst, of all groups or of some; those that are told the truth last."""
+        chosen = [label for label in self.specs if not groups or self.groups[label] in groups]
+        score = {label: math.inf if math.isnan(self.scores[label]) else self.scores[label] for label in chosen}
+        return sorted(chosen, key=lambda label: (self.groups[label] == "oracle", score[label]))
+
+    def nanoseconds(self, policy: str) -> float:
+        """What a step cost on a core."""
+        busy = stepped = 0.0
+        for arena in self.arenas:
+            if policy in arena.result.labels:
+                i = arena.result.labels.index(policy)
+                busy, stepped = busy + arena.result.busy[i], stepped + arena.result.stepped[i]
+        return 1e9 * busy / stepped if stepped else math.nan
+
+    def paired(self, policy: str, other: str, environment: str) -> tuple[float, float, float]:
+        """Difference of mean regret, its standard error, and the p-value of a t test: both met the same users."""
+        arena = self.arena(environment)
+        mean, error = arena.result.compare(policy, other)
+        return mean, error, paired_p(arena.samples(policy) - arena.samples(other))
+
+    @cached_property
+    def comparisons(self) -> list[Comparison]:
+        """Every policy against the default one wherever both could run."""
+        found = []
+        for label in self.ranked():
+            for name in self.environments:
+                if label != self.default and self.ran(label, name) and self.ran(self.default, name):
+                    mean = self.regret(self.default, name)[0]
+                    ratio = self.regret(label, name)[0] / mean if mean > 0 else math.nan
+                    found.append((label, name, *self.paired(label, self.default, name), ratio))
+        adjusted = holm([p for *_, p, _ in found])
+        return [
+            Comparison(label, name, difference, error, ratio, p)
+            for (label, name, difference, error, _, ratio), p in zip(found, adjusted, strict=True)
+        ]
+
+    @cached_property
+    def found_changes(self) -> list[Detection]:
+        """For every policy that raised alarms anywhere, every environment."""
+        out = []
+        for label in self.ranked():
+            there = [arena for arena in self.arenas if label in arena.result.labels]
+            if not any(arena.total(label, "alarms") for arena in there):
+                continue
+            for arena in there:
+                detected = arena.total(label, "detected")
+                out.append(
+                    Detection(
+                        label,
+                        arena.name,
+                        arena.changes,
+                        detected / arena.changes if arena.changes else math.nan,
+                        arena.total(label, "delay") / detected if detected else math.nan,
+                        arena.total(label, "alarms") / arena.runs,
+                        arena.total(label, "false_alarms") / arena.runs,
+                    )
+                )
+        return out
+
+    # -- for people ------------------------------------------------------------------------------------------------
+
+    def table(self) -> Table:
+        """Policies from best to worst: the geometric mean of their ratios to the best, and their regret everywhere."""
+        rows = [(label, self.scores[label], *self._regrets(label)) for label in self.ranked()]
+        formats = (None, ".2f", *[",.1f"] * len(self.arenas))
+        return Table(("policy", "ratio to best", *self.environments), rows, formats)
+
+    def compare(self) -> Table:
+        """Every policy against the default one in every environment: paired over queries or runs, p after Holm."""
+        rows = [(c.policy, c.environment, c.difference, c.error, c.ratio, c.p, c.verdict) for c in self.comparisons]
+        names = ("policy", "environment", "difference", "± s.e.", f"ratio to {self.default}", "p", "verdict")
+        return Table(names, rows, (None, None, ",.1f", ",.1f", ".2f", ".2g", None))
+
+    def detections(self) -> Table:
+        """Of every policy that raised alarms, in every environment: what it found, after how long, and what not."""
+        rows = [tuple(dataclasses.astuple(d)) for d in self.found_changes]
+        names = ("policy", "environment", "breakpoints", "detected", "delay", "alarms a run", "false alarms a run")
+        return Table(names, rows, (None, None, "d", ".0%", ",.0f", ".1f", ".1f"))
+
+    def numbers(self) -> Table:
+        """One row for every policy and environment, for machines."""
+        compared = {(c.policy, c.environment): c for c in self.comparisons}
+        rows = []
+        for label in self.ranked():
+            for arena in self.arenas:
+                c = compared.get((label, arena.name))
+                beside = (c.ratio, c.p, c.verdict) if c else ("", "", "")
+                why = arena.obstacles.get(label, "")
+                rows.append(
+                    (label, self.groups[label], arena.name, *self.regret(label, arena.name),
+                     self.ratio(label, arena.name), *beside, why)
+                )  # fmt: skip
+        names = ("policy", "group", "environment", "regret", "se", "ratio_to_best", "ratio_to_default", "p", "verdict")
+        return Table((*names, "could_not_run"), rows, [None] * 10)
+
+    # -- for machines ----------------------------------------------------------------------------------------------
+
+    def summary(self) -> dict[str, Any]:
+        """What ``driftrank leaderboard --json`` prints."""
+        compared = {(c.policy, c.environment): c for c in self.comparisons}
+        detected = {(d.policy, d.environment): d for d in self.found_changes}
+        policies: dict[str, Any] = {}
+        for label in self.ranked():
+            there: dict[str, Any] = {}
+            for arena in self.arenas:
+                if label in arena.obstacles:
+                    there[arena.name] = {"could_not_run": arena.obstacles[label]}
+                    continue
+                mean, error = self.regret(label, arena.name)
+                there[arena.name] = {"regret": {"mean": mean, "se": error}, "ratio": self.ratio(label, arena.name)}
+                if c := compared.get((label, arena.name)):
+                    there[arena.name]["against_default"] = {"ratio": c.ratio, "p": c.p, "verdict": c.verdict}
+                if d := detected.get((label, arena.name)):
+                    kept = ("share", "delay", "alarms", "false_alarms")
+                    there[arena.name]["detection"] = {key: getattr(d, key) for key in kept}
+            policies[label] = {
+                "spec": self.specs[label],
+                "group": self.groups[label],
+                "score": self.scores[label],
+                "nanoseconds_per_step": self.nanoseconds(label),
+                "environments": there,
+            }
+        first = self.arenas[0].result
+        about = {
+            "default": self.default,
+            "horizon": first.horizon,
+            "seed": first.seed,
+            "k": self.k,
+            "queries": self.source,
+            "seconds": round(self.seconds, 3),
+        }
+        places = {
+            arena.name: {"spec": arena.spec, "runs": arena.runs, "changes": arena.changes} for arena in self.arenas
+        }
+        plain: dict[str, Any] = _plain({"policies": policies, "environments": places, **about})
+        return plain
+
+    def save(self, directory: str | os.PathLike[str], *, metadata: Mapping[str, str] | None = None) -> Path:
+        """Write ``results.parquet`` (with ``metadata`` in it) and ``summary.json`` to a folder.
+
+        The rows are those of :meth:`Result.to_arrow`, with a column ``environment``.
+        """
+        import pyarrow.parquet
+
+        folder = usable_folder(directory)
+        with written(folder / "results.parquet") as path:
+            writer = None
+            for arena in self.arenas:
+                rows = arena.result.to_arrow()
+                names = dictionary_column(np.zeros(len(rows)), [arena.name])
+                rows = rows.add_column(0, "environment", names).replace_schema_metadata(metadata)
+                writer = writer or pyarrow.parquet.ParquetWriter(path, rows.schema, compression="zstd")
+                writer.write_table(rows)
+            if writer:
+                writer.close()
+        details = {
+            "specs": self.specs,
+            "groups": self.groups,
+            "source": self.source,
+            "arenas": [_facts(arena) for arena in self.arenas],
+        }
+        written_text(folder / "summary.json", json.dumps(self.summary() | {"details": details}, indent=1) + "\n")
+        return folder
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str]) -> Self:
+        """Read what ``save`` wrote."""
+        import pyarrow
+        import pyarrow.compute
+        import pyarrow.parquet
+
+        folder = Path(directory)
+        try:
+            summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+            rows = pyarrow.parquet.read_table(folder / "results.parquet")
+            where = rows["environment"].cast(pyarrow.string())
+            details = summary["details"]
+            arenas = [
+                _arena(facts, rows.filter(pyarrow.compute.equal(where, facts["name"]))) for facts in details["arenas"]
+            ]
+            return cls(
+                details["specs"], details["groups"], summary["default"], arenas, details["source"], summary["k"],
+                summary["seconds"],
+            )  # fmt: skip
+        except (OSError, ValueError, KeyError, IndexError, TypeError, pyarrow.ArrowException) as error:
+            raise ValueError(f"{folder}: does not hold a leaderboard that can be read ({error})") from error
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _final(self) -> dict[tuple[str, str], tuple[float, float]]:
+        return {
+            (label, arena.name): arena.result.between(label) for arena in self.arenas for label in arena.result.labels
+        }
+
+    def _regrets(self, label: str) -> list[float | str]:
+        """By environment; in words where there is none."""
+        return [arena.obstacles.get(label) or self.regret(label, arena.name)[0] for arena in self.arenas]
+
+
+#: what a result is made of, besides its values
+_KEPT = ("labels", "specs", "queries", "horizon", "runs", "seed", "device", "environment", "busy", "stepped", "cores")
+
+
+def _facts(arena: Arena) -> dict[str, Any]:
+    """All of an environment but the numbers."""
+    own = {f.name: getattr(arena, f.name) for f in dataclasses.fields(arena) if f.name != "result"}
+    result = {name: getattr(arena.result, name) for name in (*_KEPT, "breakpoints", "seconds")}
+    return own | {"result": result | {"checkpoints": arena.result.checkpoints.tolist()}}
+
+
+def _arena(facts: Mapping[str, Any], rows: Any) -> Arena:
+    told = dict(facts["result"])
+    steps = np.array(told.pop("checkpoints"), np.int64)
+    values = long_values(rows, told["labels"], told["queries"], told["runs"], steps)
+    return Arena(**dict(facts) | {"result": Result(**told, checkpoints=steps, values=values)})
+
+
+def _plain(value: Any) -> Any:
+    """What JSON knows: NaN is nothing."""
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,126 @@
+"""The figure of a leaderboard: a panel for every environment, and the alarms below it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from driftrank.experiments.board import Arena, Leaderboard
+from driftrank.experiments.figures import beautify, mark_breakpoints, new_figure, styles
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLUMNS = 3
+#: lines that are always drawn, besides the default policy and the best of each way to cope with change
+ALWAYS = ("CascadeTS", "CascadeSWUCB", "CascadeDUCB", "OracleRestart")
+#: at least so many lines, if there are so many policies
+FEWEST = 4
+
+
+def shown_policies(board: Leaderboard) -> list[str]:
+    """A readable handful: the default policy, the best passive and the best active one, and some old acquaintances."""
+    best = [next((p for p in board.ranked(group) if p != board.default), None) for group in ("passive", "active")]
+    named = [label for name in ALWAYS for label, spec in board.specs.items() if spec == name]
+    wanted = dict.fromkeys([board.default, *(p for p in best if p), *named])
+    for label in board.ranked():
+        if len(wanted) < FEWEST:
+            wanted[label] = None
+    return list(wanted)
+
+
+def board_figure(board: Leaderboard) -> Figure:
+    """Regret over time in every environment, and a strip with the alarms of every policy that raised any."""
+    n = len(board.arenas)
+    columns = min(COLUMNS, n)
+    rows = math.ceil(n / columns)
+    alarmed = list(dict.fromkeys(d.policy for d in board.found_changes))
+    height = 0.3 + 0.105 * len(alarmed) if alarmed else 0.0
+    figure = new_figure(4.0 * columns + 0.6, (2.2 + height) * rows + 0.9)
+    grid = figure.add_gridspec(rows, columns)
+    look = styles(shown_policies(board))
+    loudest = _loudest(board, alarmed)
+    mesh: Any = None
+    for place, arena in enumerate(board.arenas):
+        cell = grid[place // columns, place % columns]
+        inner = cell.subgridspec(2 if alarmed else 1, 1, height_ratios=[2.2, height] if alarmed else None)
+        ax = figure.add_subplot(inner[0])
+        _curves(ax, arena, look, board.default)
+        ax.set_title(arena.name, fontsize=10, pad=4, loc="left", fontweight="bold")
+        if place % columns == 0:
+            ax.set_ylabel("regret", fontsize=8)
+        if alarmed:
+            ax.tick_params(labelbottom=False)
+            strip = figure.add_subplot(inner[1], sharex=ax)
+            mesh = _strip(strip, arena, alarmed, loudest, named=place % columns == 0)
+    _legend(figure, look)
+    if mesh is not None:
+        bar = figure.colorbar(mesh, ax=figure.axes, location="bottom", aspect=60, shrink=0.4, pad=0.01, fraction=0.02)
+        bar.set_label("alarms per run and hundredth of the horizon", fontsize=8)
+        bar.ax.tick_params(labelsize=7)
+    return figure
+
+
+def alarm_rates(arena: Arena, policy: str) -> NDArray[np.float64]:
+    """Alarms per run between checkpoints, in hundredths of the horizon."""
+    mean = arena.result.curve(policy, "alarms")[0]
+    steps = arena.result.checkpoints
+    rates: NDArray[np.float64] = np.diff(mean, prepend=0.0) / np.diff(steps, prepend=0) * arena.result.horizon / 100
+    return rates
+
+
+def _curves(ax: Axes, arena: Arena, look: dict[str, dict[str, Any]], default: str) -> None:
+    result = arena.result
+    steps = np.concatenate([[0], result.checkpoints])
+    for label, style in look.items():
+        if label not in result.labels:
+            continue
+        mean, error = (np.concatenate([[0.0], values]) for values in result.curve(label))
+        ax.plot(steps, mean, label=label, linewidth=2.2 if label == default else 1.2, **style)
+        ax.fill_between(steps, mean - error, mean + error, color=style["color"], alpha=0.15, linewidth=0)
+    mark_breakpoints(ax, arena.marks)
+    ax.set_xlim(0, result.horizon)
+    ax.set_ylim(bottom=0)
+    ax.tick_params(labelsize=7, length=2, pad=2)
+    ax.locator_params(axis="both", nbins=5)
+    beautify(ax)
+
+
+def _strip(ax: Axes, arena: Arena, alarmed: list[str], loudest: float, *, named: bool) -> Any:
+    from matplotlib.colors import PowerNorm
+
+    nothing = np.full(len(arena.result.checkpoints), np.nan)
+    rates = np.array([alarm_rates(arena, p) if p in arena.result.labels else nothing for p in alarmed])
+    edges = np.concatenate([[0], arena.result.checkpoints])
+    norm = PowerNorm(0.5, vmin=0.0, vmax=loudest)
+    mesh = ax.pcolormesh(edges, np.arange(len(alarmed) + 1), rates, cmap="Greys", norm=norm, rasterized=True)
+    ax.set_ylim(len(alarmed), 0)
+    ax.set_yticks(np.arange(len(alarmed)) + 0.5, alarmed if named else [""] * len(alarmed), fontsize=5.5)
+    ax.tick_params(axis="x", labelsize=7, length=2, pad=2)
+    ax.tick_params(axis="y", length=0, pad=2)
+    for side in ("top", "right", "left"):
+        ax.spines[side].set_visible(False)
+    return mesh
+
+
+def _loudest(board: Leaderboard, alarmed: list[str]) -> float:
+    """The top of the scale: a few loud moments need not make all others invisible."""
+    rates = [alarm_rates(a, p) for a in board.arenas for p in alarmed if p in a.result.labels]
+    return max(float(np.quantile(np.concatenate(rates), 0.99)), 0.01) if rates else 1.0
+
+
+def _legend(figure: Figure, look: dict[str, dict[str, Any]]) -> None:
+    """Of all lines, also those that some panels lack."""
+    found: dict[str, Any] = {}
+    for ax in figure.axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    order = [label for label in (*look, "breakpoint") if label in found]
+    columns = min(len(order), 4 if len(figure.axes) > 2 else 2)
+    figure.legend(
+        [found[label] for label in order], order, loc="outside upper center", ncols=columns, frameon=False, fontsize=9
+    )
