@@ -48,9 +48,10 @@ def kl_ucb_given(p, d, negative_entropy):
         high = min(high, 1.0 - exp((negative_entropy - d) / (1.0 - p)))
         if high >= 1.0:
             return 1.0
-    # kl(p, .) is convex: Newton ends up right of the root after one step, and then descends to it. Start from the
-    # first three terms of the root's expansion in sqrt(d), near enough most often for one or two steps; a last step of
-    # 1e-5 of the way to p, and to 1, leaves an error of 1e-10 of d.
+    # Start from the first three terms of the root's expansion in sqrt(d), near enough most often for one step of
+    # Halley's method, which is of third order: a last step of a thousandth of the way to p, and to 1, leaves an error of 1e-9
+    # of that. Far from the root Newton's is the safer one: kl(p, .) is convex, so it ends up right of the root after one
+    # step, and then descends to it.
     q = high
     variance = p * (1.0 - p)
     if d < variance:
@@ -60,10 +61,15 @@ def kl_ucb_given(p, d, negative_entropy):
         if not q > p:
             q = high
     for _ in range(30):
-        excess = negative_entropy - (1.0 - p) * log(1.0 - q) - p * log(q) - d
-        step = excess * q * (1.0 - q) / (q - p)
+        rest = 1.0 - q
+        way = q - p
+        excess = negative_entropy - (1.0 - p) * log(rest) - p * log(q) - d
+        bend = excess * (p * rest * rest + (1.0 - p) * q * q)
+        square = way * way
+        near = abs(bend) < square
+        step = 2.0 * excess * q * rest * way / (2.0 * square - bend if near else 2.0 * square)
         q = min(q - step, high)
-        if abs(step) < 1e-5 * min(q - p, 1.0 - q):
+        if near and abs(step) < 1e-3 * min(q - p, 1.0 - q):
             break
     return q
 
