@@ -152,12 +152,14 @@ class Leaderboard:
 
     @cached_property
     def scores(self) -> dict[str, float]:
-        """The geometric mean of the ratios over the environments: 1 for a policy that is the best in all of them."""
+        """The geometric mean of the ratios over the environments: 1 for a policy that is the best in all of them.
+
+        NaN for one that has no regret at all somewhere, being told the truth.
+        """
         out = {}
         for label in self.specs:
             ratios = [r for r in (self.ratio(label, name) for name in self.environments) if not math.isnan(r)]
-            with np.errstate(divide="ignore"):
-                out[label] = float(np.exp(np.mean(np.log(ratios)))) if ratios else math.nan
+            out[label] = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios and min(ratios) > 0 else math.nan
         return out
 
     def ranked(self, *groups: str) -> list[str]:

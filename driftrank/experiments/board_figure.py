@@ -39,27 +39,40 @@ def board_figure(board: Leaderboard) -> Figure:
     columns = min(COLUMNS, n)
     rows = math.ceil(n / columns)
     alarmed = list(dict.fromkeys(d.policy for d in board.found_changes))
-    height = 0.3 + 0.105 * len(alarmed) if alarmed else 0.0
-    figure = new_figure(4.0 * columns + 0.6, (2.2 + height) * rows + 0.9)
-    grid = figure.add_gridspec(rows, columns)
     look = styles(shown_policies(board))
+    lines = math.ceil((len(look) + 1) / _legend_columns(columns))
+    strip = 0.11 * len(alarmed)
+    # inches, from the left and from the top: so many panels are too much for an automatic layout
+    left, right, above, below = 1.05, 0.15, 0.2 + 0.2 * lines, 0.65 if alarmed else 0.1
+    width, height, beside, between = 3.6, 1.9, 0.45, 0.62
+    gap = 0.06 if alarmed else 0.0
+    cell = height + gap + strip + between
+    total = (left + columns * (width + beside) - beside + right, above + rows * cell + below)
+    figure = new_figure(*total)
+    figure.set_layout_engine("none")
+
+    def axes(x: float, y: float, w: float, h: float, **kwargs: Any) -> Axes:
+        return figure.add_axes((x / total[0], 1 - (y + h) / total[1], w / total[0], h / total[1]), **kwargs)
+
     loudest = _loudest(board, alarmed)
     mesh: Any = None
     for place, arena in enumerate(board.arenas):
-        cell = grid[place // columns, place % columns]
-        inner = cell.subgridspec(2 if alarmed else 1, 1, height_ratios=[2.2, height] if alarmed else None)
-        ax = figure.add_subplot(inner[0])
+        x, y = left + place % columns * (width + beside), above + 0.3 + place // columns * cell
+        ax = axes(x, y, width, height)
         _curves(ax, arena, look, board.default)
         ax.set_title(arena.name, fontsize=10, pad=4, loc="left", fontweight="bold")
         if place % columns == 0:
             ax.set_ylabel("regret", fontsize=8)
         if alarmed:
             ax.tick_params(labelbottom=False)
-            strip = figure.add_subplot(inner[1], sharex=ax)
-            mesh = _strip(strip, arena, alarmed, loudest, named=place % columns == 0)
-    _legend(figure, look)
+            below_it = axes(x, y + height + gap, width, strip, sharex=ax)
+            mesh = _strip(below_it, arena, alarmed, loudest, named=place % columns == 0)
+    _legend(figure, look, _legend_columns(columns), 1 - 0.08 / total[1])
     if mesh is not None:
-        bar = figure.colorbar(mesh, ax=figure.axes, location="bottom", aspect=60, shrink=0.4, pad=0.01, fraction=0.02)
+        wide = min(4.0, total[0] - left - right)
+        bar = figure.colorbar(
+            mesh, cax=axes((total[0] - wide) / 2, total[1] - 0.6, wide, 0.1), orientation="horizontal"
+        )
         bar.set_label("alarms per run and hundredth of the horizon", fontsize=8)
         bar.ax.tick_params(labelsize=7)
     return figure
@@ -113,14 +126,18 @@ def _loudest(board: Leaderboard, alarmed: list[str]) -> float:
     return max(float(np.quantile(np.concatenate(rates), 0.99)), 0.01) if rates else 1.0
 
 
-def _legend(figure: Figure, look: dict[str, dict[str, Any]]) -> None:
+def _legend_columns(panels: int) -> int:
+    return (2, 3, 5)[panels - 1]
+
+
+def _legend(figure: Figure, look: dict[str, dict[str, Any]], columns: int, top: float) -> None:
     """Of all lines, also those that some panels lack."""
     found: dict[str, Any] = {}
     for ax in figure.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
     order = [label for label in (*look, "breakpoint") if label in found]
-    columns = min(len(order), 4 if len(figure.axes) > 2 else 2)
     figure.legend(
-        [found[label] for label in order], order, loc="outside upper center", ncols=columns, frameon=False, fontsize=9
-    )
+        [found[label] for label in order], order, loc="upper center", bbox_to_anchor=(0.5, top), borderaxespad=0.0,
+        ncols=columns, frameon=False, fontsize=9,
+    )  # fmt: skip

@@ -89,20 +89,20 @@ def content(board: Leaderboard, command: Sequence[str]) -> list[Block]:
 
 def regret_grid(board: Leaderboard) -> Grid:
     """Final regret by policy and environment, the best marked."""
-    best = {name: board.best(name) for name in board.environments}
+    least = {name: board.regret(board.best(name), name)[0] for name in board.environments}
     rows = []
     for label in board.ranked():
-        cells = [Cell(_score(board.scores[label]))]
+        cells = [Cell(_score(board.scores[label])), Cell(f"{board.nanoseconds(label):,.0f}")]
         for arena in board.arenas:
             mean, error = board.regret(label, arena.name)
             if label in arena.obstacles:
                 cells.append(Cell(arena.obstacles[label], mark="missing"))
                 continue
             small = "" if math.isnan(error) else f"± {amount(error, mean)}"
-            cells.append(Cell(amount(mean), small, "best" if best[arena.name] == label else ""))
-        cells.append(Cell(f"{board.nanoseconds(label):,.0f}"))
+            best = board.groups[label] != "oracle" and mean == least[arena.name]
+            cells.append(Cell(amount(mean), small, "best" if best else ""))
         rows.append(_row(board, label, cells))
-    return Grid(("policy", "ratio to best", *board.environments, "ns a step"), rows)
+    return Grid(("policy", "ratio to best", "ns a step", *board.environments), rows)
 
 
 def comparison_grid(board: Leaderboard) -> Grid:
@@ -183,9 +183,9 @@ def _lead(board: Leaderboard) -> str:
     more = f" and {told} that {'are' if told > 1 else 'is'} told the truth" if told else ""
     first = board.ranked()[0]
     return (
-        f"{len(board.contenders)} policies{more} in {len(board.arenas)} environments, {result.horizon:,} steps a run, "
-        f"{board.arenas[0].runs} queries and runs in each: simulated in {duration(board.seconds)}. "
-        f"All policies meet the same users, and all have their default parameters unless their names say otherwise. "
+        f"{len(board.contenders)} policies{more} in {len(board.arenas)} environments, {board.arenas[0].runs} runs of "
+        f"{result.horizon:,} steps in each: simulated in {duration(board.seconds)}. All policies meet the same users, "
+        "and have their default parameters unless their names say otherwise. "
         f"Over all environments {first} is best: its regret is {board.scores[first]:.2f} times that of the best policy "
         "of each environment, in the geometric mean."
     )
@@ -201,8 +201,9 @@ def _about_regret(board: Leaderboard) -> str:
         "in every environment, regret is divided by that of the best policy there, and the geometric mean of these "
         "ratios is taken over the environments. 1 would be a policy that is the best everywhere, 2 one that typically "
         "loses twice as much as the best; every environment has the same weight, however much regret there is. "
-        "Policies that are told the truth (OracleRestart starts anew at every breakpoint, StaticOracle shows the best "
-        "list that never changes) are references: they stand apart, and are never the best. "
+        "Policies that are told the truth are references, which stand apart and are never the best: StaticOracle shows "
+        "the best list that never changes, OracleRestart starts CascadeTS anew at every breakpoint, which in drift is "
+        "all the time. "
         "*ns a step* is the time of a core, the users' part included."
     )
     if missing:
@@ -211,12 +212,16 @@ def _about_regret(board: Leaderboard) -> str:
 
 
 def _about_comparisons(board: Leaderboard) -> str:
+    fewest = min(len(arena.samples(board.default)) for arena in board.arenas if board.ran(board.default, arena.name))
+    weak = (
+        f" With {fewest} queries or runs only very regular differences can be told from chance." if fewest < 10 else ""
+    )
     return (
         f"Regret divided by that of {board.default}, and what a paired test says: "
         f"{SIGNS['better']} better, {SIGNS['worse']} worse, {SIGNS['not told apart']} not told apart. "
         f"Both policies met the same users, so their difference is taken query by query (or run by run where an "
         f"environment has one query) and tested with Student's t; Holm's correction makes it improbable "
-        f"(at most {LEVEL:.0%}) that even one of all {len(board.comparisons)} verdicts is wrong."
+        f"(at most {LEVEL:.0%}) that even one of all {len(board.comparisons)} verdicts is wrong.{weak}"
     )
 
 
@@ -242,7 +247,7 @@ def _settings(board: Leaderboard) -> list[tuple[str, str]]:
 
 
 def _score(value: float) -> str:
-    return "–" if math.isnan(value) or not value else f"{value:.2f}"
+    return "–" if math.isnan(value) else f"{value:.2f}"
 
 
 def _ratio(value: float) -> str:

@@ -296,9 +296,9 @@ dd { margin: 0; min-width: 0; }
 pre, code { font-family: ui-monospace, monospace; font-size: .9em; background: var(--code); border-radius: 4px; }
 code { padding: .1em .3em; }
 pre { padding: .7rem 1rem; overflow-x: auto; }
-.grid { font-size: .8rem; }
-.grid th, .grid td { padding: .25rem .3rem; }
-.grid th { font-size: .76rem; line-height: 1.25; min-width: 3.1rem; }
+.grid { font-size: .76rem; }
+.grid th, .grid td { padding: .2rem .22rem; }
+.grid th { font-size: .7rem; line-height: 1.25; min-width: 2.9rem; }
 .grid td { line-height: 1.25; }
 .grid th:first-child, .grid td:first-child {
   position: sticky; left: 0; background: var(--paper); padding-right: .6rem; box-shadow: 1px 0 0 var(--line);
