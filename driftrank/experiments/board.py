@@ -26,6 +26,8 @@ from driftrank.validation import check_known
 
 #: how sure a verdict must be
 LEVEL = 0.05
+#: regret is added up: less than this is none
+ROUNDING = 1e-9
 
 #: what policies do about change; those that are told the truth are no contenders
 GROUPS = ("active", "passive", "stationary", "oracle")
@@ -148,7 +150,7 @@ class Leaderboard:
     def ratio(self, policy: str, environment: str) -> float:
         """Regret relative to that of the best contender; NaN where it could not run, or where the best has none."""
         least = self.regret(self.best(environment), environment)[0]
-        return self.regret(policy, environment)[0] / least if least > 0 else math.nan
+        return self.regret(policy, environment)[0] / least if least > ROUNDING else math.nan
 
     @cached_property
     def scores(self) -> dict[str, float]:
@@ -159,7 +161,8 @@ class Leaderboard:
         out = {}
         for label in self.specs:
             ratios = [r for r in (self.ratio(label, name) for name in self.environments) if not math.isnan(r)]
-            out[label] = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios and min(ratios) > 0 else math.nan
+            some = min(ratios, default=0.0) > ROUNDING
+            out[label] = math.exp(sum(map(math.log, ratios)) / len(ratios)) if some else math.nan
         return out
 
     def ranked(self, *groups: str) -> list[str]:
@@ -191,7 +194,7 @@ class Leaderboard:
             for name in self.environments:
                 if label != self.default and self.ran(label, name) and self.ran(self.default, name):
                     mean = self.regret(self.default, name)[0]
-                    ratio = self.regret(label, name)[0] / mean if mean > 0 else math.nan
+                    ratio = self.regret(label, name)[0] / mean if mean > ROUNDING else math.nan
                     found.append((label, name, *self.paired(label, self.default, name), ratio))
         adjusted = holm([p for *_, p, _ in found])
         return [

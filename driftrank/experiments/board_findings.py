@@ -60,9 +60,10 @@ def detection(x: Leaderboard) -> list[str]:
         parts = []
         if missed:
             total = sum(d.changes > 0 for d in own)
-            parts.append(f"detects fewer than half of the breakpoints in {len(missed)} of {total}: {', '.join(missed)}")
+            where = f"{len(missed)} of {total} environments: {', '.join(missed)}"
+            parts.append(f"detects fewer than half of the breakpoints in {where}")
         if loud:
-            parts.append(f"raises false alarms where nothing changes, per run: {', '.join(loud)}")
+            parts.append(f"raises alarms where nothing changes, per run {', '.join(loud)}")
         if parts:
             said.append(f"{label} {'; '.join(parts)}.")
         else:

@@ -74,7 +74,7 @@ def content(board: Leaderboard, command: Sequence[str]) -> list[Block]:
         Bullets(beaten(board)),
         *_price(board),
         Heading("Environments"),
-        Plain(environment_table(board)),
+        Plain(environment_table(board), prose=True),
         Heading("Settings"),
         Facts(_settings(board)),
         Heading("Repeat it"),
@@ -98,7 +98,7 @@ def regret_grid(board: Leaderboard) -> Grid:
             if label in arena.obstacles:
                 cells.append(Cell(arena.obstacles[label], mark="missing"))
                 continue
-            small = "" if math.isnan(error) else f"± {amount(error, mean)}"
+            small = [] if math.isnan(error) else [f"± {amount(error, mean)}"]
             best = board.groups[label] != "oracle" and mean == least[arena.name]
             cells.append(Cell(amount(mean), small, "best" if best else ""))
         rows.append(_row(board, label, cells))
@@ -155,9 +155,9 @@ def _detected(d: Detection | None) -> Cell:
         return Cell("–")
     false = f"{d.false_alarms:.1f} false"
     if not d.changes:
-        return Cell("–", false, "worse" if d.false_alarms > TOLERATED else "")
-    delay = "" if math.isnan(d.delay) else f"{d.delay:,.0f} steps, "
-    return Cell(f"{d.share:.0%}", delay + false, "worse" if d.share < HALF else "")
+        return Cell("–", [false], "worse" if d.false_alarms > TOLERATED else "")
+    delay = [] if math.isnan(d.delay) else [f"{d.delay:,.0f} steps"]
+    return Cell(f"{d.share:.0%}", [*delay, false], "worse" if d.share < HALF else "")
 
 
 def _detection(board: Leaderboard) -> list[Block]:

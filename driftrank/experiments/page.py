@@ -115,12 +115,13 @@ class Picture:
 
 @dataclass(frozen=True)
 class Plain:
-    """A table as it is."""
+    """A table as it is; ``prose``: with cells of more than a few words."""
 
     table: Table
+    prose: bool = False
 
     def html(self, folder: Path) -> str:
-        return f"<div class=wide>{self.table.to_html()}</div>"
+        return f"<div class='wide{' prose' * self.prose}'>{self.table.to_html()}</div>"
 
     def markdown(self) -> str:
         return self.table.to_markdown().rstrip()
@@ -131,7 +132,7 @@ class Cell:
     """What stands in a grid: the number, what is less important, and what is special about it."""
 
     text: str
-    small: str = ""
+    small: Sequence[str] = ()  #: lines
     mark: str = ""  #: best, better, worse, same, missing
 
 
@@ -168,7 +169,7 @@ class Grid:
         marks = " ".join(["apart"] * row.apart + ["mine"] * row.mine)
         cells = "".join(
             f'<td class="number{" " * bool(cell.mark)}{cell.mark}">{escape(cell.text)}'
-            f"{f'<small>{escape(cell.small)}</small>' if cell.small else ''}</td>"
+            f"{''.join(f'<small>{escape(line)}</small>' for line in cell.small)}</td>"
             for cell in row.cells
         )
         start = f'<tr class="{marks}">' if marks else "<tr>"
@@ -238,7 +239,7 @@ def _bold(text: str, really: bool = True) -> str:
 
 
 def _written(cell: Cell) -> str:
-    return " ".join(filter(None, (_bold(cell.text, cell.mark == "best"), cell.small)))
+    return " ".join([_bold(cell.text, cell.mark == "best"), ", ".join(cell.small)]).rstrip()
 
 
 _PAGE = """<!doctype html>
@@ -296,6 +297,8 @@ dd { margin: 0; min-width: 0; }
 pre, code { font-family: ui-monospace, monospace; font-size: .9em; background: var(--code); border-radius: 4px; }
 code { padding: .1em .3em; }
 pre { padding: .7rem 1rem; overflow-x: auto; }
+.prose td { white-space: normal; overflow-wrap: anywhere; min-width: 6rem; }
+.prose .number { min-width: 0; }
 .grid { font-size: .76rem; }
 .grid th, .grid td { padding: .2rem .22rem; }
 .grid th { font-size: .7rem; line-height: 1.25; min-width: 2.9rem; }

@@ -29,7 +29,7 @@ def modules_after(*arguments: str) -> set[str]:
 
 
 def test_every_file_is_a_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert set(commands()) >= {"bench", "bounds", "environments", "policies", "reproduce", "simulate"}
+    assert set(commands()) >= {"bench", "bounds", "environments", "leaderboard", "policies", "reproduce", "simulate"}
     assert run(["--help"]) == 0
     out = capsys.readouterr().out
     assert all(name in out for name in commands())
@@ -55,7 +55,7 @@ def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_shell_completion() -> None:
-    environment = {"_DRIFTRANK_COMPLETE": "complete_bash", "COMP_WORDS": "driftrank simulate --policy CascadeS"}
+    environment = {"_DRIFTRANK_COMPLETE": "complete_bash", "COMP_WORDS": "driftrank simulate --policy CascadeSWU"}
     code = "from driftrank.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment | {"COMP_CWORD": "3", "PATH": "", "PYTHONPATH": str(ROOT)},

@@ -6,7 +6,7 @@ import pytest
 
 from driftrank.environments import Abrupt, Churn, Drift, PiecewiseRandom, Stationary
 from driftrank.environments.base import Environment
-from driftrank.experiments.breakpoints import MANY, marked_breakpoints
+from driftrank.experiments.breakpoints import MANY, breakpoints_to_detect, common_breakpoints, marked_breakpoints
 from driftrank.experiments.simulate import checkpoint_steps
 from driftrank.queries import yandex_like
 
@@ -54,3 +54,20 @@ def test_none_or_too_many(environment: Environment) -> None:
 def test_a_long_run_is_not_looked_at_to_its_end() -> None:
     assert marked_breakpoints(Abrupt(QUERIES, period=1), 10**15, 3, 0) == []
     assert len(marked_breakpoints(Abrupt(QUERIES, period=100), 100 * (MANY + 1), 3, 0)) == MANY
+
+
+def test_what_can_be_detected() -> None:
+    queries = {"q": [0.5, 0.4, 0.3, 0.2, 0.1, 0.05]}
+    assert breakpoints_to_detect(Abrupt(queries, k=2, period=100), 450, "q", 0, 0) == [100, 200, 300, 400]
+    hidden = Churn(queries, k=2, period=100, announced=False)
+    assert breakpoints_to_detect(hidden, 1000, "q", 3, 0) == hidden.breakpoints(1000, "q", 3)
+    assert breakpoints_to_detect(Churn(queries, k=2, period=100), 1000, "q", 0, 0) == []
+    assert breakpoints_to_detect(Drift(queries, k=2), 1000, "q", 0, 0) == []
+    assert breakpoints_to_detect(Stationary(queries, k=2), 1000, "q", 0, 0) == []
+
+
+def test_common_breakpoints_are_those_of_most_runs() -> None:
+    assert common_breakpoints([[10, 20], [10, 21], [10, 20, 30]]) == [10, 20]
+    assert common_breakpoints([[10], [20]]) == []
+    assert common_breakpoints([]) == []
+    assert common_breakpoints([list(range(1000))]) == []
