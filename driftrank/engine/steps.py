@@ -21,11 +21,12 @@ def simulate(
     """Take every run from step ``first`` to ``last``.
 
     ``fresh_*`` is a state before its first step; ``items``, ``score``, ``memo`` and ``clicks`` are room for one list;
-    ``origins`` holds the step before each run's (last) start; ``live`` says which items are there where items come and
-    go, and ``present`` is room for those; ``watch`` is what the count of alarms remembers. ``totals`` holds the
-    measures of every run so far; ``out`` gets them at every checkpoint, the next of which is number ``mark_first``.
+    ``origins`` holds the step before each run's (last) start; ``live`` says which items are there, empty where all are
+    at all times, and ``present`` is room for those; ``watch`` is what the count of alarms remembers. ``totals`` holds
+    the measures of every run so far; ``out`` gets them at every checkpoint, the next of which is ``mark_first``.
     """
     p = PARAMETERS(row)
+    churns = live.shape[2] > 0
     everyone = Candidates(slots, token)
     c = everyone
     r = Ranking(items, score, memo)
@@ -40,7 +41,7 @@ def simulate(
             best = optimal[run, n]
             begin = max(first, starts[run, n])
             end = min(last, starts[run, n + 1] - 1) if n + 1 < count[run] else last
-            if CHURNS:
+            if churns:
                 there = 0
                 for a in range(alpha.shape[0]):
                     if live[run, n, a] > 0:
@@ -60,12 +61,12 @@ def simulate(
                 e = Event(
                     begin - origins[run], np.float64(begin - origins[run]), derive(derive(keys[run], begin), POLICY)
                 )
-                if CHURNS and begin > 1:
+                if churns and begin > 1:
                     for a in range(alpha.shape[0]):
                         if live[run, n, a] == 2:  # announced
                             FORGET(p, s, e, a)
                 TOLD(p, s, e, c, alpha, fixed[run])
-                note_change(watch[run], alpha, live[run, n if CHURNS else 0], begin)
+                note_change(watch[run], alpha, live[run, n], begin)
             origin = origins[run]
             seen = ALARMED(p, s)
             for t in range(begin, end + 1):

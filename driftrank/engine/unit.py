@@ -77,12 +77,8 @@ class Simulator:
     @cached_property
     def kernel(self) -> Any:
         program = self.program(self.task.environment.names[0])
-        environment = self.task.environment
-        model = environment.click_model.kernels()
-        return specialise(
-            simulate,
-            {**program.bindings, "CLICK": model.click, "VALUE": model.value, "CHURNS": environment.churns},
-        )
+        model = self.task.environment.click_model.kernels()
+        return specialise(simulate, {**program.bindings, "CLICK": model.click, "VALUE": model.value})
 
     def compile(self) -> None:
         """Compile now (or fetch from the disk), by running the first step of nothing."""
