@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 import typing
 from typing import Any
 
@@ -11,18 +12,10 @@ from driftrank.experiments.table import Table
 from driftrank.validation import check_known
 
 
-def catalogue(known: dict[str, type], extra: str, hidden: tuple[str, ...] = ()) -> Table:
-    """Name, parameters with their defaults, a class attribute called ``extra``, and what it is."""
-    rows = [
-        (
-            name,
-            ", ".join(f"{key}={_shown(default)}" for key, default, _ in parameters(cls, hidden)) or "-",
-            _shown(getattr(cls, extra)) or "-",
-            summary(cls),
-        )
-        for name, cls in known.items()
-    ]
-    return Table(("name", "parameters", extra, "what it is"), rows, (None,) * 4)
+def catalogue(known: dict[str, type], extra: str) -> Table:
+    """Name, what it is, and a class attribute called ``extra``; parameters are on the page of each."""
+    rows = [(name, summary(cls), _shown(getattr(cls, extra)) or "-") for name, cls in known.items()]
+    return Table(("name", "what it is", extra), rows, (None,) * 3)
 
 
 def page(kind: str, name: str, known: dict[str, type], hidden: tuple[str, ...] = ()) -> str:
@@ -45,9 +38,9 @@ def parameters(cls: type, hidden: tuple[str, ...] = ()) -> list[tuple[str, Any, 
 
 
 def summary(cls: type) -> str:
-    """The first sentence of the docstring, without its reference."""
+    """The first paragraph of the docstring, without markup."""
     text = inspect.cleandoc(cls.__doc__ or "").split("\n\n")[0]
-    return " ".join(text.split())
+    return re.sub(r":\w+:`~?([^`]*)`", r"\1", " ".join(text.split()))
 
 
 def _shown(value: Any) -> str:
@@ -67,7 +60,7 @@ def show(
             check_known(kind, name, known)
         show_json({n: _facts(c, extra, hidden) for n, c in known.items() if name in (None, n)})
     elif name is None:
-        show_table(catalogue(known, extra, hidden))
+        show_table(catalogue(known, extra))
     else:
         print(page(kind, name, known, hidden))
 

@@ -15,7 +15,7 @@ def environments(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """The environments, and their parameters with defaults. Queries and k are options of their own.
+    """The environments; or all about one of them, with its parameters. Queries and k are options of their own.
 
     \b
     driftrank environments
