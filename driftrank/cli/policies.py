@@ -15,8 +15,8 @@ def policies(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """The policies, and the kinds of environment in which they promise to beat chance; or all about one of them: formula,
-    parameters, guarantee, size of the state.
+    """The policies, and the kinds of environment in which they promise to beat chance; or all about one of them:
+    formula, parameters, guarantee, size of the state.
 
     \b
     driftrank policies
