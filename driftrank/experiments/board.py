@@ -171,6 +171,14 @@ class Leaderboard:
         score = {label: math.inf if math.isnan(self.scores[label]) else self.scores[label] for label in chosen}
         return sorted(chosen, key=lambda label: (self.groups[label] == "oracle", score[label]))
 
+    def twins(self) -> list[list[str]]:
+        """Policies that have the same numbers everywhere, though their names are different."""
+        alike: dict[tuple[bytes, ...], list[str]] = {}
+        for label in self.ranked():
+            there = (a.result for a in self.arenas if label in a.result.labels)
+            alike.setdefault(tuple(r.values[:3, r.labels.index(label)].tobytes() for r in there), []).append(label)
+        return [labels for labels in alike.values() if len(labels) > 1]
+
     def nanoseconds(self, policy: str) -> float:
         """What a step cost on a core."""
         busy = stepped = 0.0

@@ -206,6 +206,8 @@ def _about_regret(board: Leaderboard) -> str:
         "all the time. "
         "*ns a step* is the time of a core, the users' part included."
     )
+    for alike in board.twins():
+        text += f" {' and '.join(alike)} did the same in every run: with these parameters they are one policy."
     if missing:
         text += f" Could not run, and have a ratio of the other environments only: {', '.join(missing)}."
     return text
@@ -251,4 +253,5 @@ def _score(value: float) -> str:
 
 
 def _ratio(value: float) -> str:
+    value = max(value, 0.0)  # rounding may leave less than nothing
     return "" if math.isnan(value) else f"{value:.2f}" if value < 10 else f"{value:,.0f}"

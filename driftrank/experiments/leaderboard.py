@@ -186,8 +186,8 @@ class _Plan:
         """Of one policy."""
         return self.horizon * place.runs * len(place.environment.queries)
 
-    def forecast(self) -> str:
-        """How long it will take: every policy is compiled, and makes a few steps."""
+    def forecast(self, begun: bool = False) -> str:
+        """How long it will take: every policy is compiled, and makes a few steps. ``begun``: some of it is done."""
         seconds = 0.0
         for policy in self.policies:
             where = [place for place in self.places if policy in self.there(place)]
@@ -202,7 +202,8 @@ class _Plan:
             seconds += sum(cost * _largest(place) * self.steps(place) for place in where)
         total = sum(self.steps(place) * len(self.there(place)) for place in self.places)
         n = self.threads or cores()
-        return f"{total / 1e6:,.0f} million steps: about {duration(seconds / n)} on {n} core{'s' * (n > 1)}."
+        how = "some of them done before: at most about" if begun else "about"
+        return f"{total / 1e6:,.0f} million steps, {how} {duration(seconds / n)} on {n} core{'s' * (n > 1)}."
 
     def run_here(self, progress: bool | None) -> list[Result]:
         """Without a folder."""
@@ -261,7 +262,7 @@ def _in_folder(
     else:
         shutil.rmtree(parts, ignore_errors=True)
     if say is not None:
-        say(plan.forecast())
+        say(plan.forecast(begun=parts.exists()))
     before = toml.read_text(encoding="utf-8", errors="replace") if toml.is_file() else None
     results: list[Result] = []
     try:

@@ -297,8 +297,7 @@ dd { margin: 0; min-width: 0; }
 pre, code { font-family: ui-monospace, monospace; font-size: .9em; background: var(--code); border-radius: 4px; }
 code { padding: .1em .3em; }
 pre { padding: .7rem 1rem; overflow-x: auto; }
-.prose td { white-space: normal; overflow-wrap: anywhere; min-width: 6rem; }
-.prose .number { min-width: 0; }
+.prose td { white-space: normal; }
 .grid { font-size: .76rem; }
 .grid th, .grid td { padding: .2rem .22rem; }
 .grid th { font-size: .7rem; line-height: 1.25; min-width: 2.9rem; }

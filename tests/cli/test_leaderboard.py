@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_says_how_long_who_is_best_and_where_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*SMALL, "--out", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "million steps: about" in out
+    assert "million steps, about" in out
     for policy in ("CascadeRegimeTS", "CascadeUCB1", "Random"):
         assert policy in out
     assert (tmp_path / "leaderboard.html").as_uri() in out

@@ -134,7 +134,7 @@ def test_without_a_folder(small: Leaderboard) -> None:
     told: list[str] = []
     again = leaderboard(**SMALL, say=told.append)
     assert again.table().rows == small.table().rows
-    assert re.fullmatch(r"0 million steps: about .* on \d+ cores?\.", told[0])
+    assert re.fullmatch(r"0 million steps, about .* on \d+ cores?\.", told[0])
 
 
 def test_same_name_with_other_parameters() -> None:
@@ -199,6 +199,12 @@ def test_scores_by_hand() -> None:
     assert board.scores["OracleRestart"] == pytest.approx(0.5)  # of the one environment it ran in
     assert board.ranked() == [DEFAULT, "CascadeTS", "CascadeDUCB", "OracleRestart"]
     assert board.table().rows[0][:2] == (DEFAULT, pytest.approx(math.sqrt(2.0)))
+
+
+def test_twins() -> None:
+    alike = {name: by_policy | {"Again": by_policy["CascadeTS"]} for name, by_policy in MADE.items()}
+    assert made_up(alike, GROUPS | {"Again": "stationary"}).twins() == [["CascadeTS", "Again"]]
+    assert made_up(MADE, GROUPS).twins() == []
 
 
 def test_no_regret_has_no_ratio() -> None:
