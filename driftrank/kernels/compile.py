@@ -52,7 +52,7 @@ def generate(name: str, arguments: str, expression: str, names: Mapping[str, Any
 
 
 def specialise(template: Any, bindings: Mapping[str, Any]) -> Any:
-    """Compile ``template`` with its global names bound to ``bindings``, or fetch it: it was made before, or is on disk."""
+    """Compile ``template`` with its global names bound to ``bindings``, or fetch what was made of it before."""
     path = _cache_file(template.__name__, fingerprint(template, bindings))
     if path not in _made:
         code = template.__code__.replace(co_filename=str(path))

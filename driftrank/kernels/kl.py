@@ -49,9 +49,9 @@ def kl_ucb_given(p, d, negative_entropy):
         if high >= 1.0:
             return 1.0
     # Start from the first three terms of the root's expansion in sqrt(d), near enough most often for one step of
-    # Halley's method, which is of third order: a last step of a thousandth of the way to p, and to 1, leaves an error of 1e-9
-    # of that. Far from the root Newton's is the safer one: kl(p, .) is convex, so it ends up right of the root after one
-    # step, and then descends to it.
+    # Halley's method, which is of third order: a last step of a thousandth of the way to p, and to 1, leaves an error
+    # of 1e-9 of that. Far from the root Newton's is the safer one: kl(p, .) is convex, so it ends up right of the root
+    # after one step, and then descends to it.
     q = high
     variance = p * (1.0 - p)
     if d < variance:
