@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 def policy_names(incomplete: str) -> list[str]:
     from driftrank.policies.registry import policies
 
-    return [name for name in policies() if name.lower().startswith(incomplete.lower())]
+    return _beginning(incomplete, policies())
 
 
 def environment_names(incomplete: str) -> list[str]:
     from driftrank.environments.registry import environments
 
-    return [name for name in environments() if name.lower().startswith(incomplete.lower())]
+    return _beginning(incomplete, environments())
+
+
+def suite_names(incomplete: str) -> list[str]:
+    """Environments of the leaderboard's suite, by the names they have there, and all others."""
+    from driftrank.environments.registry import environments
+    from driftrank.experiments.suite import SUITE
+
+    return _beginning(incomplete, dict.fromkeys([*(entry.name for entry in SUITE), *environments()]))
+
+
+def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
+    return [name for name in names if name.lower().startswith(incomplete.lower())]

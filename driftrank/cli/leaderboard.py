@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from driftrank.cli._complete import environment_names, policy_names
+from driftrank.cli._complete import policy_names, suite_names
 
 _DEFAULTS: dict[str, Any] = {
     "quick": False, "queries": "", "n_queries": None, "policy": [], "env": [], "k": 3, "horizon": None, "runs": 1,
@@ -41,7 +41,7 @@ def leaderboard(
             metavar="NAME[:KEY=VALUE,...]",
             help="An environment, by its name in the suite or in full; repeatable.",
             show_default="the suite",
-            autocompletion=environment_names,
+            autocompletion=suite_names,
         ),
     ] = None,
     k: Annotated[

@@ -54,14 +54,22 @@ def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> 
     assert "simulate" in capsys.readouterr().out
 
 
-def test_shell_completion() -> None:
-    environment = {"_DRIFTRANK_COMPLETE": "complete_bash", "COMP_WORDS": "driftrank simulate --policy CascadeSWU"}
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("simulate --policy CascadeSWU", ["CascadeSWUCB"]),
+        ("simulate --env abr", ["Abrupt"]),
+        ("leaderboard --env abr", ["Abrupt", "Abrupt-0.5"]),
+    ],
+)
+def test_shell_completion(words: str, offered: list[str]) -> None:
+    environment = {"_DRIFTRANK_COMPLETE": "complete_bash", "COMP_WORDS": f"driftrank {words}"}
     code = "from driftrank.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment | {"COMP_CWORD": "3", "PATH": "", "PYTHONPATH": str(ROOT)},
         capture_output=True, text=True, cwd=ROOT,
     )  # fmt: skip
-    assert done.stdout.split() == ["CascadeSWUCB"]
+    assert done.stdout.split() == offered
 
 
 def test_help_is_light() -> None:
