@@ -58,8 +58,8 @@ def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> 
     ("words", "offered"),
     [
         ("simulate --policy CascadeSWU", ["CascadeSWUCB"]),
-        ("simulate --env abr", ["Abrupt"]),
-        ("leaderboard --env abr", ["Abrupt", "Abrupt-0.5"]),
+        ("simulate --env Abr", ["Abrupt"]),
+        ("leaderboard --env Abr", ["Abrupt", "Abrupt-0.5"]),
     ],
 )
 def test_shell_completion(words: str, offered: list[str]) -> None:
