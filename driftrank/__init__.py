@@ -1,7 +1,7 @@
 """Learn from clicks which items to show at the top of a list, and keep up when users change their minds.
 
 >>> import driftrank as dr
->>> learner = dr.CascadeSWUCB(window=2_000).start(items=["a", "b", "c", "d"], k=3, seed=0)
+>>> learner = dr.default_policy().start(items=["a", "b", "c", "d"], k=3, seed=0)
 >>> ranking = learner.rank()
 >>> learner.update(ranking, clicks=[0, 1, 0])
 
