@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from driftrank.policies.change_detection import ChangeDetection
+from driftrank.policies.registry import policies
 from driftrank.queries import Queries, load
 
 settings.register_profile("driftrank", deadline=None)  # the first call of a kernel waits for the compiler
@@ -25,3 +27,32 @@ def yandex40() -> Queries:
     if not YANDEX40.exists():
         pytest.skip("needs ../shared/data/yandex_click_models_40.json beside the repository")
     return load(YANDEX40)
+
+
+#: files whose tests are about one policy each, named by their parameter ``name``
+_OF_ALL_POLICIES = {"test_checks.py", "test_identity.py", "test_state_size.py"}
+#: files about the policies that detect changes, which share their kernels
+_OF_DETECTION = {"test_alarms.py", "test_change_detection.py", "test_detections.py", "test_glr.py"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All that is about one policy runs in one process, and comes first.
+
+    What takes time is compiling, and the pieces of a policy are compiled once per process; the kernels put together
+    from them then lie on disk for the tests of whole experiments.
+    """
+    known = policies()
+    by_module = {cls.__module__.rpartition(".")[2]: name for name, cls in known.items()}
+
+    def policy_of(item: pytest.Item) -> str | None:
+        if item.path.name in _OF_DETECTION:
+            return ChangeDetection.__name__
+        name = by_module.get(item.path.stem.removeprefix("test_"))
+        if item.path.name in _OF_ALL_POLICIES and isinstance(item, pytest.Function):
+            name = getattr(item, "callspec", None) and item.callspec.params.get("name")
+        return ChangeDetection.__name__ if name in known and issubclass(known[name], ChangeDetection) else name
+
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(policy_of(item) or str(item.path)))
+    items.sort(key=lambda item: policy_of(item) is None)
