@@ -10,13 +10,13 @@ never found when something changed.
 from __future__ import annotations
 
 import atexit
+import functools
 import hashlib
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -26,16 +26,39 @@ import numpy as np
 
 # error_model="numpy": a division needs no test for zero. _nrt=False: arrays are borrowed, never counted (a reference
 # count that the compiler fails to remove costs more than the rest of a step), and kernels cannot allocate.
-# forceinline, below: the many small kernels of a step become one piece of code (measured: 134 -> 95 ns a step).
+# forceinline: the many small kernels of a step become one piece of code (measured: 134 -> 95 ns a step).
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "_nrt": False}
+_INNER: dict[str, Any] = {**OPTIONS, "forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 #: what this process has specialised: many simulations of one policy fetch its kernel from the disk once
 _made: dict[Path, Any] = {}
 
 
+class Kernel:
+    """A function that is compiled into those that call it, and is plain Python when Python calls it.
+
+    The many small kernels of a policy are never called from Python. Doors for Python and C into each of them would take
+    a third of the time it takes to compile a policy, so they have none.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.py_func = function
+        self._compiled: Any = numba.njit(**_INNER)(function)
+
+    def __call__(self, *arguments: Any) -> Any:
+        with np.errstate(all="ignore"):  # as silent as compiled: keys wrap around, x/0 is infinite
+            return self.py_func(*arguments)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What numba takes it for."""
+        return self._compiled._numba_type_
+
+
 def kernel(function: Callable[..., Any]) -> Any:
     """Mark a function as a kernel: compiled when first used, and inlined into the kernels that call it."""
-    return numba.njit(forceinline=True, **OPTIONS)(function)
+    return Kernel(function)
 
 
 def pure(function: Any) -> Any:
@@ -84,7 +107,7 @@ def cache_directory() -> Path:
         return Path(tempfile.gettempdir()) / "driftrank-cache"
 
 
-@cache
+@functools.cache
 def _usable_cache_directory() -> Path:
     """The cache directory, or a temporary one where that cannot be written."""
     directory = cache_directory() / "kernels"

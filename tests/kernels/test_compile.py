@@ -252,3 +252,23 @@ def test_division_by_zero_is_infinite_as_in_numpy():
     out = np.empty(1)
     specialise(divide, {})(np.array([1.0, 0.0]), out)
     assert out[0] == np.inf
+
+
+def test_a_kernel_is_plain_python_to_python():
+    """It is called without waiting for the compiler, as silent as compiled code, and looks like the function it is."""
+
+    @kernel
+    def wrapped(x, n):
+        """Times a number."""
+        return np.uint64(x) * np.uint64(n)
+
+    def template(x, n, out):
+        out[0] = TIMES(x, n)  # noqa: F821
+
+    most = np.uint64(2**64 - 1)
+    by_python = wrapped(most, 3)
+    assert wrapped.__doc__ == "Times a number."
+    assert not wrapped._compiled.signatures  # nothing was compiled for that
+    out = np.zeros(1, np.uint64)
+    specialise(template, {"TIMES": wrapped})(most, np.uint64(3), out)
+    assert by_python == out[0] == 2**64 - 3
