@@ -12,7 +12,30 @@ from driftrank.policies.local_clocks import CLOCK
 INDICES = ("ucb1", "klucb")
 
 
-class CascadeCUSUM(ChangeDetection):
+class _WalkTest(ChangeDetection):
+    """What policies with a test by a walk share: an index with a clock, random exploration, local restarts."""
+
+    choices = {**ChangeDetection.choices, "base": INDICES, "clock": CLOCK}
+
+    schedule: str = "random"
+    restart: str = "local"
+    base: str = "ucb1"
+    clock: str = "pulls"
+    c: float = 0.0
+    width: float = 1.5
+    h: float | str = "auto"
+    slack: float = 0.05
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for word in INDICES:
+            base_policy(self, word)
+
+    def _base(self) -> Policy:
+        return base_policy(self, self.base)
+
+
+class CascadeCUSUM(_WalkTest):
     r"""CUSUM-UCB for the cascade model (after Liu, Lee and Shroff, 2018).
 
     Every label goes to the item's test, :class:`~driftrank.policies.detectors.CUSUM`, and when one fires that item
@@ -52,25 +75,7 @@ class CascadeCUSUM(ChangeDetection):
     [Alarm(step=5, item='a', everything=False)]
     """
 
-    choices = {**ChangeDetection.choices, "base": INDICES, "clock": CLOCK}
-
-    schedule: str = "random"
-    restart: str = "local"
-    base: str = "ucb1"
-    clock: str = "pulls"
-    c: float = 0.0
-    width: float = 1.5
-    h: float | str = "auto"
-    slack: float = 0.05
     calibration: int = 100
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for word in INDICES:
-            base_policy(self, word)
-
-    def _base(self) -> Policy:
-        return base_policy(self, self.base)
 
     def _detector(self) -> Detector:
         return CUSUM.of(self)
