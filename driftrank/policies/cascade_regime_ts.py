@@ -9,7 +9,7 @@ import numpy as np
 
 from driftrank.kernels import kernel
 from driftrank.kernels.distributions import beta
-from driftrank.kernels.elementary import exp, log
+from driftrank.kernels.elementary import log
 from driftrank.kernels.rng import derive, uniform
 from driftrank.kernels.top import TIES, insert
 from driftrank.kernels.tuples import Field, field, integers
@@ -165,10 +165,6 @@ class CascadeRegimeTS(Policy):
         belief = {"belief": field(p["regimes"] + 1), "regime": integers(2)}
         return {**hypotheses, **per_item, **counts, **memory, **per_regime, **belief, **alarms.alarm_fields()}
 
-    def moved(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-        new["W"][len(old["W"]) :, 0] = 1.0  # a root for every new slot; forget sets up the rest
-        new["held"][len(old["held"]) :] = 1
-
     @staticmethod
     @kernel
     def init(p, s, e, c):
@@ -293,7 +289,7 @@ def _drawn_hypothesis(p, s, h, a, t, u, g):
     gap = t - s.last[a] - 1.0
     if u >= s.pending[a] + h * gap and g < 0 and u < s.W[first]:
         return first  # most often: q is at most that sum, and the root's share reaches up to its weight or further
-    q = 1.0 - (1.0 - s.pending[a]) * exp(-h * gap)
+    q = unseen_change(s, h, a, gap)
     if u < q:
         return _PRIOR
     if g >= 0:
