@@ -191,7 +191,7 @@ class _Plan:
         seconds = 0.0
         for policy in self.policies:
             where = [place for place in self.places if policy in self.there(place)]
-            pilot = min(where, key=lambda place: (place.environment.churns, _largest(place)))
+            pilot = min(where, key=_largest)
             horizon = min(self.horizon, _PILOT)
             task = Task((policy,), pilot.environment, horizon, self.seed, (horizon,))
             simulator = Simulator(task, 0)
