@@ -1,0 +1,154 @@
+"""What a click log says of its users, counted: all that fitting and evaluating a click model needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["ListCounts", "Pairs", "PositionCounts"]
+
+LONGEST_LIST = 62
+"""Lists have at most so many positions: the clicks of a list are the bits of one 64-bit integer."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Every (query, item) that was shown, sorted by query and then by item, so that a query's pairs are neighbours.
+
+    Parameters
+    ----------
+    queries : the names of the Q queries, ascending
+    query : (P,) for each pair, which query it belongs to, an index into `queries`
+    items : (P,) the item's name
+
+    >>> pairs = Pairs(np.array(["shoes", "tea"]), np.array([0, 0, 1], np.int32), np.array([11, 12, 11]))
+    >>> len(pairs)
+    3
+    >>> pairs.starts.tolist()
+    [0, 2, 3]
+    """
+
+    queries: NDArray[Any]
+    query: NDArray[np.int32]
+    items: NDArray[Any]
+
+    def __post_init__(self) -> None:
+        if len(self.query) != len(self.items):
+            raise ValueError(f"query has {len(self.query)} pairs, items {len(self.items)}: must be as many")
+        _check_within("query", self.query, 0, len(self.queries))
+        if np.any(np.diff(self.query) < 0):
+            raise ValueError("query: the pairs of a query must be neighbours, in the order of the queries")
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """(Q + 1,) where each query's pairs begin: those of query q are the rows starts[q] .. starts[q + 1] - 1."""
+        return np.searchsorted(self.query, np.arange(len(self.queries) + 1))
+
+
+@dataclass(frozen=True, eq=False)
+class PositionCounts:
+    """How often each pair was shown and clicked, by its rank and by the nearest click above it.
+
+    A row is one combination of pair, rank and previous that occurred. It serves the models whose likelihood is a
+    product over positions given the last click above: CM, DCM, simplified DBN, PBM, UBM.
+
+    Parameters
+    ----------
+    pairs : the (query, item) pairs
+    pair : (n,) which pair
+    rank : (n,) its position in the list, from 1
+    previous : (n,) the rank of the nearest click above it in the same list, 0 if there is none
+    views : (n,) the lists that had the pair there
+    clicks : (n,) of these, those with a click on it
+    examined : (n,) of these, those without any click, or with a click there or below
+    last_clicks : (n,) of these, those whose last (lowest) click it was
+
+    >>> pairs = Pairs(np.array(["tea"]), np.array([0], np.int32), np.array([11]))
+    >>> one = np.array([1])
+    >>> counts = PositionCounts(pairs, np.array([0]), one, np.array([0]), 3 * one, one, 2 * one, one)
+    >>> len(counts), counts.k
+    (1, 1)
+    """
+
+    pairs: Pairs
+    pair: NDArray[np.int32]
+    rank: NDArray[np.int16]
+    previous: NDArray[np.int16]
+    views: NDArray[np.int64]
+    clicks: NDArray[np.int64]
+    examined: NDArray[np.int64]
+    last_clicks: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        for name in ("rank", "previous", "views", "clicks", "examined", "last_clicks"):
+            _check_as_many(name, getattr(self, name), "pair", self.pair)
+        _check_within("pair", self.pair, 0, len(self.pairs))
+        _check_within("rank", self.rank, 1, LONGEST_LIST + 1)
+
+    def __len__(self) -> int:
+        return len(self.pair)
+
+    @property
+    def k(self) -> int:
+        """The number of positions of the longest list."""
+        return int(self.rank.max(initial=0))
+
+
+@dataclass(frozen=True, eq=False)
+class ListCounts:
+    """How often each list was shown with each pattern of clicks.
+
+    A row is one combination of query, ranking and clicked positions that occurred. It serves the models whose users
+    have a hidden state all the way down (DBN, CCM), and the likelihood and the perplexity of every model.
+
+    Parameters
+    ----------
+    pairs : the (query, item) pairs
+    slots : (n, K) the pair at each position, -1 where the list has ended or the pair is not known
+    mask : (n,) the clicks: bit k - 1 is a click at position k
+    lists : (n,) how many lists
+
+    >>> pairs = Pairs(np.array(["tea"]), np.array([0, 0], np.int32), np.array([11, 12]))
+    >>> counts = ListCounts(pairs, np.array([[1, 0], [0, -1]]), np.array([0b10, 0b0]), np.array([3, 4]))
+    >>> len(counts), counts.k
+    (2, 2)
+    """
+
+    pairs: Pairs
+    slots: NDArray[np.int32]
+    mask: NDArray[np.int64]
+    lists: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        for name in ("mask", "lists"):
+            _check_as_many(name, getattr(self, name), "slots", self.slots)
+        if self.slots.ndim != 2 or self.k > LONGEST_LIST:
+            raise ValueError(f"slots of shape {self.slots.shape}: must be (lists, positions), at most {LONGEST_LIST}")
+        _check_within("slots", self.slots, -1, len(self.pairs))
+        if np.any(self.mask >> self.k):
+            raise ValueError(f"mask: a click below position {self.k}, where the lists end")
+
+    def __len__(self) -> int:
+        return len(self.mask)
+
+    @property
+    def k(self) -> int:
+        """The number of positions of the longest list."""
+        return int(self.slots.shape[1])
+
+
+def _check_as_many(name: str, values: NDArray[Any], other: str, others: NDArray[Any]) -> None:
+    if len(values) != len(others):
+        raise ValueError(f"{name} has {len(values)} rows, {other} {len(others)}: must be as many")
+
+
+def _check_within(name: str, values: NDArray[Any], low: int, end: int) -> None:
+    """Integers in low .. end - 1."""
+    if len(values) and not (low <= values.min() and values.max() < end):
+        raise ValueError(f"{name}: holds {values.min()} to {values.max()}, must be from {low} to {end - 1}")
