@@ -1,0 +1,306 @@
+"""A click log as a table that SQL can read, wherever it lies."""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import itertools
+import math
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from driftrank.logs.schema import check_columns, literal, quoted, selected
+from driftrank.validation import check_integer, check_number
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from driftrank.logs.problems import Report
+
+#: how much memory a query over a log takes before it goes on to disk
+MEMORY = "2GB"
+
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class Log:
+    """A click log; made by :func:`open_log`. It reads nothing before it is asked.
+
+    Attributes
+    ----------
+    source
+        What was opened.
+    types
+        The columns of the schema that the log has, and their SQL types.
+    files
+        The files it consists of. :meth:`parts` has one log for each.
+    report
+        What was wrong with the lines of a text file; None for tables.
+    """
+
+    source: str
+    types: Mapping[str, str]
+    files: tuple[str, ...]
+    report: Report | None = None
+    memory: str = MEMORY
+    threads: int | None = None
+    _columns: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
+    _select: str = dataclasses.field(default="*", repr=False)
+    _where: tuple[str, ...] = dataclasses.field(default=(), repr=False)
+    _table: str | None = dataclasses.field(default=None, repr=False)  #: of a DuckDB file
+    _copy: Temporary | None = dataclasses.field(default=None, repr=False)  #: of a text file
+
+    @property
+    def relation(self) -> str:
+        """What SQL can select from: exactly the schema's columns. To be used with :meth:`connect`."""
+        table = _scan(self.files) if self._table is None else f"driftrank_log.{self._table}"
+        relation = f"(SELECT {self._select} FROM {table})"
+        return f"(SELECT * FROM {relation} WHERE {' AND '.join(self._where)})" if self._where else relation
+
+    def connect(self, memory: str | None = None, threads: int | None = None) -> duckdb.DuckDBPyConnection:
+        """A new DuckDB connection in which :attr:`relation` can be read. What outgrows its memory goes to disk.
+
+        Parameters
+        ----------
+        memory, threads
+            Instead of those the log was opened with.
+        """
+        connection = connected(memory or self.memory, threads or self.threads)
+        if self._table is not None:
+            connection.execute(f"ATTACH {literal(self.files[0])} AS driftrank_log (READ_ONLY)")
+        return connection
+
+    def count(self) -> int:
+        """How many lists."""
+        with self.connect() as connection:
+            return int(self._value(connection, "count(*)"))
+
+    def span(self) -> tuple[Any, Any]:
+        """The first and the last time; None where the log is empty."""
+        with self.connect() as connection:
+            row = connection.execute(f"SELECT min(time), max(time) FROM {self.relation}").fetchone()
+        return row if row is not None else (None, None)
+
+    def between(self, start: Any = None, end: Any = None) -> Log:
+        """The lists shown in ``start <= time < end``; None: from the beginning, to the end.
+
+        Times of a log with timestamps are datetimes, or text such as ``"2024-05-01 12:00"``; of others, numbers.
+        """
+        bounds = ((start, "start", ">="), (end, "end", "<"))
+        where = [f"time {sign} {self._time(name, value)}" for value, name, sign in bounds if value is not None]
+        return dataclasses.replace(self, _where=(*self._where, *where))
+
+    def split(self, fraction: float) -> tuple[Log, Log]:
+        """The earlier part, ``fraction`` of the lists, and the later one. Lists of one time stay together."""
+        check_number("fraction", fraction, 0, 1, open_low=True, open_high=True)
+        with self.connect() as connection:
+            lists = int(self._value(connection, "count(time)"))
+            middle = (int(fraction * lists) + 0.5) / max(lists, 1)
+            bound = self._value(connection, f"quantile_disc(time, {middle!r})") if lists else None
+            earliest, latest = self._values(connection, "min(time), max(time)")
+            if earliest == latest:
+                raise ValueError(
+                    f"{self.source}: cannot be split by time, {'all lists have one time' if lists else 'it is empty'}"
+                )
+            if bound == earliest:
+                after = self._time("fraction", earliest)
+                bound = self._value(connection, f"min(time) FILTER (WHERE time > {after})")
+        return self.between(None, bound), self.between(bound, None)
+
+    def parts(self) -> list[Log]:
+        """The log file by file: what is counted in each adds up."""
+        if len(self.files) == 1:
+            return [self]
+        parts = []
+        with connected(self.memory, self.threads) as connection:
+            for file in self.files:
+                there = _describe(connection, file, _scan([file]))
+                select = selected(file, there, self._columns, self.types)[1]
+                parts.append(dataclasses.replace(self, files=(file,), _select=select))
+        return parts
+
+    def _time(self, name: str, value: Any) -> str:
+        """A time in SQL."""
+        if self.types["time"] == "TIMESTAMP":
+            try:
+                moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+            except ValueError:
+                moment = None
+            if not isinstance(moment, date):
+                raise ValueError(
+                    f"{name}={value!r}: must be a time such as '2024-05-01 12:00'; {self.source} has timestamps"
+                )
+            return f"TIMESTAMP {literal(moment.isoformat(sep=' ') if isinstance(moment, datetime) else str(moment))}"
+        check_number(name, value, -math.inf)
+        return repr(value)
+
+    def _value(self, connection: duckdb.DuckDBPyConnection, expression: str) -> Any:
+        return self._values(connection, expression)[0]
+
+    def _values(self, connection: duckdb.DuckDBPyConnection, expressions: str) -> tuple[Any, ...]:
+        row = connection.execute(f"SELECT {expressions} FROM {self.relation}").fetchone()
+        assert row is not None
+        return row
+
+
+class Temporary:
+    """A folder that is there as long as this object; a pickled copy does not own it."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="driftrank-log-"))
+        self._end = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path}
+
+
+def open_log(
+    source: str | os.PathLike[str],
+    columns: Mapping[str, str] | None = None,
+    *,
+    on_error: str = "skip",
+    memory: str = MEMORY,
+    threads: int | None = None,
+) -> Log:
+    """Open a click log.
+
+    Parameters
+    ----------
+    source
+        A Parquet file, a folder of them or a pattern (``"logs/*.parquet"``); a table of a DuckDB file
+        (``"my.duckdb:clicks"``); or text, also gzipped: the log of the Yandex relevance prediction challenge, CSV, TSV
+        or JSONL with the columns of the schema. Text is converted to Parquet in a temporary folder, which is there as
+        long as the log is; ``driftrank log convert`` does it once and for all, and knows more forms of text.
+    columns
+        For columns that have other names, ``{"query": "q", "ranking": "docs"}``; see :mod:`driftrank.logs.schema`.
+    on_error
+        Bad lines of text: ``"skip"`` leaves them out, with a warning that says how many and why (:attr:`Log.report` has
+        all); ``"stop"`` raises ValueError at the first.
+    memory, threads
+        What queries over the log may take: beyond that memory they use the disk; None for all cores.
+
+    Examples
+    --------
+    >>> import duckdb, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "log.parquet"
+    >>> _ = duckdb.sql(f"COPY (SELECT 'shoes' AS query, 7 AS time, [3, 1] AS ranking, [2] AS clicks) TO '{path}'")
+    >>> log = open_log(path)
+    >>> log.count(), log.types["ranking"]
+    (1, 'BIGINT[]')
+    >>> with log.connect() as connection:
+    ...     connection.execute(f"SELECT ranking, clicks FROM {log.relation}").fetchall()
+    [([3, 1], [2])]
+    """
+    name = os.fspath(source)
+    mapping = check_columns(columns)
+    if threads is not None:
+        check_integer("threads", threads, 1)
+    file, table = _database(name)
+    if file is not None:
+        return _open_table(name, file, table, mapping, memory, threads)
+    files = _files(name)
+    report, copy = None, None
+    if not all(map(is_parquet, files)):
+        from driftrank.logs.convert import converted
+
+        copy = Temporary()
+        files, report = converted(files, copy.path, columns=mapping, on_error=on_error)
+        mapping = {}
+    with connected(memory, threads) as connection:
+        there = _describe(connection, name, _scan(files))
+    types, select = selected(name, there, mapping)
+    return Log(name, types, tuple(files), report, memory, threads, mapping, select, (), None, copy)
+
+
+def connected(memory: str = MEMORY, threads: int | None = None) -> duckdb.DuckDBPyConnection:
+    """A DuckDB of one's own, in memory, that spills to the system's temporary folder."""
+    import duckdb
+
+    spill = Path(tempfile.gettempdir()) / f"driftrank-{os.getpid()}-{next(_numbers)}"  # made when needed, and removed
+    settings: dict[str, Any] = {"memory_limit": memory, "temp_directory": str(spill)}
+    if threads is not None:
+        settings["threads"] = threads
+    try:
+        connection = duckdb.connect(":memory:", config=settings)
+    except duckdb.ParserException:
+        raise ValueError(f"memory={memory!r}: must be an amount such as '2GB'") from None
+    connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
+def is_parquet(file: str) -> bool:
+    with open(file, "rb") as stream:
+        return stream.read(4) == b"PAR1"
+
+
+def _scan(files: Sequence[str]) -> str:
+    names = ", ".join(map(literal, files))
+    return f"read_parquet([{names}]{', union_by_name = true' if len(files) > 1 else ''})"
+
+
+def _files(name: str) -> list[str]:
+    """The files of a source, in the order of their names."""
+    if os.path.isdir(name):
+        files = sorted(str(path) for path in Path(name).rglob("*.parquet"))
+        if not files:
+            raise ValueError(
+                f"{name}: a folder without Parquet files; a log is a file, or a folder with *.parquet in it"
+            )
+        return files
+    if os.path.exists(name):
+        return [name]
+    files = sorted(f for f in glob.glob(name, recursive=True) if os.path.isfile(f)) if glob.has_magic(name) else []
+    if not files:
+        raise ValueError(f"{name}: no such file")
+    return files
+
+
+def _database(name: str) -> tuple[str | None, str | None]:
+    """A DuckDB file and the table named after it, if any."""
+    for file, table in ((name, None), name.rpartition(":")[::2]):
+        if os.path.isfile(file):
+            with open(file, "rb") as stream:
+                if stream.read(12)[8:] == b"DUCK":
+                    return file, table
+    return None, None
+
+
+def _open_table(
+    name: str, file: str, table: str | None, mapping: Mapping[str, str], memory: str, threads: int | None
+) -> Log:
+    log = Log(name, {}, (file,), None, memory, threads, mapping, "*", (), "")
+    with log.connect() as connection:
+        tables = "SELECT database_name, schema_name, table_name FROM duckdb_tables()"
+        views = "SELECT database_name, schema_name, view_name FROM duckdb_views() WHERE NOT internal"
+        names = {}
+        for database, schema, its in connection.execute(f"{tables} UNION ALL {views}").fetchall():
+            if database != "driftrank_log":
+                continue
+            names[its if schema == "main" else f"{schema}.{its}"] = f"{quoted(schema)}.{quoted(its)}"
+        if table is None and len(names) == 1:
+            table = next(iter(names))
+        if table not in names:
+            wrong = "name a table, as in" if table is None else f"no table {table!r}, as in"
+            raise ValueError(f"{name}: {wrong} {file}:TABLE; there are: {', '.join(sorted(names)) or 'none'}")
+        there = _describe(connection, name, f"driftrank_log.{names[table]}")
+    types, select = selected(name, there, mapping)
+    return dataclasses.replace(log, types=types, _select=select, _table=names[table])
+
+
+def _describe(connection: duckdb.DuckDBPyConnection, source: str, scan: str) -> dict[str, str]:
+    import duckdb
+
+    try:
+        rows = connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
+    except duckdb.Error as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ValueError(f"{source}: cannot be read as a table ({reason})") from None
+    return {row[0]: row[1] for row in rows}

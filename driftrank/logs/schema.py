@@ -1,0 +1,129 @@
+"""What a click log is: one row per list that was shown.
+
+============  =====================================  ==================================================================
+column        SQL type                               meaning
+============  =====================================  ==================================================================
+query         VARCHAR or BIGINT                      what was asked
+time          TIMESTAMP, BIGINT or DOUBLE            when; seconds, or a running number where the log has no clock
+ranking       VARCHAR[] or BIGINT[]                  the items, top first; at most 62, none twice
+clicks        SMALLINT[] or INTEGER[]                clicked positions, from 1, in the order of clicking; [] for none
+user          VARCHAR or BIGINT, may be missing      who, or which session
+device        VARCHAR, may be missing                on what
+propensities  DOUBLE[], may be missing               by position: with what probability the item was put there
+============  =====================================  ==================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+REQUIRED = ("query", "time", "ranking", "clicks")
+OPTIONAL = ("user", "device", "propensities")
+COLUMNS = (*REQUIRED, *OPTIONAL)
+
+#: the most items a list may have: its clicks are the bits of an integer
+LONGEST = 62
+
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT")
+_NUMBERS = (*_INTEGERS, "FLOAT", "DOUBLE", "DECIMAL")
+_CLOCKS = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "DATE")
+
+#: by column: what is wanted in words, the types taken as they are, and what others are cast to
+_NAMES = ("text or integers", {"VARCHAR": "VARCHAR", **dict.fromkeys(_INTEGERS, "BIGINT")})
+_WANTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "query": _NAMES,
+    "time": (
+        "timestamps or numbers",
+        dict.fromkeys(_NUMBERS, "DOUBLE") | dict.fromkeys(_INTEGERS, "BIGINT") | dict.fromkeys(_CLOCKS, "TIMESTAMP"),
+    ),
+    "ranking": ("lists of text or of integers", {f"{t}[]": f"{as_}[]" for t, as_ in _NAMES[1].items()}),
+    "clicks": (
+        "lists of integers (the clicked positions, from 1)",
+        {**{f"{t}[]": "INTEGER[]" for t in _INTEGERS}, "SMALLINT[]": "SMALLINT[]", "NULL[]": "SMALLINT[]"},
+    ),
+    "user": _NAMES,
+    "device": ("text", {"VARCHAR": "VARCHAR"}),
+    "propensities": ("lists of numbers", {f"{t}[]": "DOUBLE[]" for t in _NUMBERS}),
+}  # fmt: skip
+
+
+def quoted(name: str) -> str:
+    """A name in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(value: str | int | float) -> str:
+    """A value in SQL."""
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
+
+
+def check_columns(columns: Mapping[str, str] | None) -> dict[str, str]:
+    """A mapping from columns of the schema to columns of a source."""
+    for name, theirs in (columns or {}).items():
+        if name not in COLUMNS:
+            raise ValueError(
+                f"columns={dict(columns or {})!r}: a log has no column {name!r}, only {', '.join(COLUMNS)}"
+            )
+        if not isinstance(theirs, str) or not theirs:
+            raise ValueError(f"columns={dict(columns or {})!r}: {name} must be the name of a column")
+    return dict(columns or {})
+
+
+def selected(
+    source: str, there: Mapping[str, str], columns: Mapping[str, str], types: Mapping[str, str] | None = None
+) -> tuple[dict[str, str], str]:
+    """The schema's columns in a table: their types, and the SELECT list that makes them.
+
+    Parameters
+    ----------
+    source
+        What the table is called in error messages.
+    there
+        The table's columns and their SQL types.
+    columns
+        Columns of the schema that have another name in the table.
+    types
+        The columns to make and their types, if the table is part of a larger one; what it has not got is NULL.
+
+    Examples
+    --------
+    >>> there = {"q": "VARCHAR", "time": "INTEGER", "ranking": "BIGINT[]", "clicks": "SMALLINT[]", "page": "INTEGER"}
+    >>> types, select = selected("log.parquet", there, {"query": "q"})
+    >>> types
+    {'query': 'VARCHAR', 'time': 'BIGINT', 'ranking': 'BIGINT[]', 'clicks': 'SMALLINT[]'}
+    >>> print(select)
+    "q" AS query, CAST("time" AS BIGINT) AS time, "ranking" AS ranking, "clicks" AS clicks
+    """
+    folded = {name.lower(): name for name in there}
+    names = {c: folded.get(columns.get(c, c).lower()) for c in COLUMNS}
+    missing = [
+        columns.get(c, c) for c in COLUMNS if names[c] is None and (c in REQUIRED or (c in columns and not types))
+    ]
+    if missing:
+        raise ValueError(
+            f"{source}: no column {', '.join(missing)}; there are: {', '.join(there) or 'none'}. A log has the columns"
+            f" {', '.join(REQUIRED)}; where they have other names, say which: {missing[0]}={next(iter(there), 'q')}"
+        )
+    made, parts = {}, []
+    for column, name in names.items():
+        if name is not None:
+            words, cast = _WANTED[column]
+            kind = there[name]
+            plain = re.sub(r"\[\d+\]$", "[]", re.sub(r"\(.*?\)", "", kind))
+            if plain not in cast:
+                raise ValueError(f"{source}: column {name} holds {kind}; {column} must be {words}")
+            made[column] = (types or {}).get(column, cast[plain])
+            parts.append(f"{_as(quoted(name), kind, made[column])} AS {column}")
+        elif column in (types or {}):
+            made[column] = (types or {})[column]
+            parts.append(f"CAST(NULL AS {made[column]}) AS {column}")
+    return made, ", ".join(parts)
+
+
+def _as(name: str, kind: str, wanted: str) -> str:
+    if kind == "TIMESTAMP WITH TIME ZONE":  # a moment; the cast alone would give the local clock
+        name, kind = f"({name} AT TIME ZONE 'UTC')", "TIMESTAMP"
+    if kind == wanted:
+        return name
+    return f"CAST({name} AS {wanted})"
