@@ -82,9 +82,9 @@ def bounds(
     from driftrank.cli._config import merged
     from driftrank.cli._output import show_json, show_table
     from driftrank.experiments.bounds import ENVIRONMENTS, environment_for, measure_bounds
-    from driftrank.experiments.files import usable_folder
     from driftrank.experiments.growth import HORIZONS, QUICK_HORIZONS, figure3, measure_growth
     from driftrank.experiments.paper_figures import save_figure
+    from driftrank.files import usable_folder
     from driftrank.validation import check_integer, check_number
 
     options = {

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.experiments.columns import dictionary_column
-from driftrank.experiments.files import usable_folder, written, written_text
 from driftrank.experiments.results import Result, long_values
 from driftrank.experiments.statistics import holm, paired_p
 from driftrank.experiments.table import Table
+from driftrank.files import usable_folder, written, written_text
 from driftrank.policies.alarms import never_alarmed
 from driftrank.policies.base import Policy
 from driftrank.validation import check_known

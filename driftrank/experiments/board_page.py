@@ -11,7 +11,6 @@ from pathlib import Path
 from driftrank.experiments.board import LEVEL, Detection, Leaderboard
 from driftrank.experiments.board_figure import board_figure, shown_policies
 from driftrank.experiments.board_findings import HALF, TOLERATED, amount, beaten, detection, forgetting, price
-from driftrank.experiments.files import written_text
 from driftrank.experiments.leaderboard import DRAWN
 from driftrank.experiments.page import (
     Block,
@@ -32,6 +31,7 @@ from driftrank.experiments.page import (
 )
 from driftrank.experiments.paper_figures import save_figure
 from driftrank.experiments.table import Table
+from driftrank.files import written_text
 
 #: how verdicts are shown
 SIGNS = {"better": "▼", "worse": "▲", "not told apart": "≈"}

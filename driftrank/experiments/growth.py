@@ -25,9 +25,9 @@ from driftrank.engine import Unit
 from driftrank.environments import Environment
 from driftrank.experiments.bounds import lower_bound, theorem_policies, with_period
 from driftrank.experiments.figures import new_figure, styles
-from driftrank.experiments.progress import chosen_progress
 from driftrank.experiments.simulate import simulate
 from driftrank.experiments.table import Table
+from driftrank.progress import chosen_progress
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.engine import MEASURES
-from driftrank.experiments.files import written
 from driftrank.experiments.results import Result
+from driftrank.files import written
 
 #: seconds between two parts
 INTERVAL = 10.0

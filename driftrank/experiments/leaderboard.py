@@ -17,18 +17,18 @@ from driftrank import __version__
 from driftrank.engine import Simulator, Task, Unit, cores
 from driftrank.experiments.board import Arena, Leaderboard, group_of
 from driftrank.experiments.breakpoints import breakpoints_to_detect, common_breakpoints
-from driftrank.experiments.files import usable_folder, written_text
 from driftrank.experiments.page import duration
-from driftrank.experiments.progress import Together, chosen_progress
 from driftrank.experiments.results import Result
 from driftrank.experiments.run import ORIGIN, Interrupted, check_same, digest, run_in_folder
 from driftrank.experiments.simulate import labels_of, prepare, simulate
 from driftrank.experiments.suite import Place, places
 from driftrank.experiments.toml import read_toml, write_toml
+from driftrank.files import usable_folder, written_text
 from driftrank.policies.base import Policy
 from driftrank.policies.features import MOST_WITHOUT
 from driftrank.policies.registry import default_policy, parse_policy
 from driftrank.policies.registry import policies as known_policies
+from driftrank.progress import Together, chosen_progress
 from driftrank.queries import Queries, parse_queries
 from driftrank.validation import check_integer
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from driftrank.experiments.figures import beautify, mark_breakpoints, new_figure, plot_regret, styles
-from driftrank.experiments.files import written
+from driftrank.files import written
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from driftrank.experiments.files import written_text
 from driftrank.experiments.findings import differences, losses, outcome, reported
 from driftrank.experiments.page import (
     Block,
@@ -24,6 +23,7 @@ from driftrank.experiments.page import (
 )
 from driftrank.experiments.paper import DRAWN, Reproduction, short
 from driftrank.experiments.paper_figures import figure1, figure2, save_figure
+from driftrank.files import written_text
 
 
 def write_report(reproduction: Reproduction, folder: str | os.PathLike[str], command: Sequence[str]) -> list[Path]:

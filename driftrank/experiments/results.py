@@ -17,8 +17,8 @@ from driftrank.engine import MEASURES
 from driftrank.environments.base import Environment
 from driftrank.experiments.breakpoints import marked_breakpoints
 from driftrank.experiments.columns import column, dictionary_column, text_column
-from driftrank.experiments.files import written, written_text
 from driftrank.experiments.table import Table
+from driftrank.files import written, written_text
 from driftrank.validation import check_known
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ import numpy as np
 from driftrank import __version__
 from driftrank.engine import Unit, cores
 from driftrank.environments.base import Environment
-from driftrank.experiments.files import usable_folder, written_text
 from driftrank.experiments.journal import Journal
-from driftrank.experiments.progress import Progress
 from driftrank.experiments.results import Result
 from driftrank.experiments.simulate import prepare, simulate
 from driftrank.experiments.toml import read_toml, write_toml
+from driftrank.files import usable_folder, written_text
 from driftrank.policies.base import Policy
+from driftrank.progress import Progress
 from driftrank.queries import Queries
 from driftrank.validation import check_integer
 

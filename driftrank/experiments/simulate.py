@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from driftrank.engine import Task, Unit, cores, run_on_cpu
 from driftrank.environments.base import Environment
 from driftrank.experiments.breakpoints import marked_breakpoints
-from driftrank.experiments.progress import Progress, chosen_progress
 from driftrank.experiments.results import Result
 from driftrank.policies.base import Policy
 from driftrank.policies.registry import parse_policy
+from driftrank.progress import Progress, chosen_progress
 from driftrank.validation import check_choice, check_integer
 
 DEVICES = ("cpu",)

@@ -1,4 +1,4 @@
-"""Progress bars with steps per second, on standard error."""
+"""Progress bars with steps, or lines, per second, on standard error."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ from typing import Any, Self
 class Progress:
     """Does nothing: what is shown where nobody is watching."""
 
-    def __init__(self, totals: Mapping[str, int]) -> None:
+    def __init__(self, totals: Mapping[str, int], unit: str = "steps") -> None:
         self.totals = totals
+        self.unit = unit
 
     @staticmethod
-    def where_watched(totals: Mapping[str, int]) -> Progress:
+    def where_watched(totals: Mapping[str, int], unit: str = "steps") -> Progress:
         """A bar if standard error is a terminal, else nothing."""
-        return shown_progress(totals) if sys.stderr.isatty() else Progress(totals)
+        return shown_progress(totals, unit) if sys.stderr.isatty() else Progress(totals, unit)
 
-    def advance(self, label: str, steps: int, counted: bool = True) -> None:
-        """``steps`` more are done; ``counted=False`` for those that took no time now."""
+    def advance(self, label: str, steps: int, counted: bool | int = True) -> None:
+        """``steps`` more are done; ``counted=False`` for those that took no time now.
+
+        An integer says how many the speed is to count, where the bar does not measure in its unit.
+        """
 
     def __enter__(self) -> Self:
         return self
@@ -33,14 +37,14 @@ class Progress:
 
 
 class _Bars(Progress):
-    """One line per policy."""
+    """One line per policy, or per file."""
 
-    def __init__(self, totals: Mapping[str, int]) -> None:
+    def __init__(self, totals: Mapping[str, int], unit: str = "steps") -> None:
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn
         from rich.progress import Progress as RichProgress
 
-        super().__init__(totals)
+        super().__init__(totals, unit)
         self._bars = RichProgress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -53,15 +57,15 @@ class _Bars(Progress):
         self._begin: dict[str, float] = {}
         self._latest = 0.0
 
-    def advance(self, label: str, steps: int, counted: bool = True) -> None:
+    def advance(self, label: str, steps: int, counted: bool | int = True) -> None:
         speed: dict[str, Any] = {}
         now = time.perf_counter()
         if counted:
             self._begin.setdefault(label, now)
-            self._counted[label] += steps
+            self._counted[label] += steps if counted is True else counted
             elapsed = now - self._begin[label]
             if elapsed > 0.2:
-                speed = {"speed": f"{self._counted[label] / elapsed / 1e6:6.1f} M steps/s"}
+                speed = {"speed": f"{self._counted[label] / elapsed / 1e6:6.1f} M {self.unit}/s"}
         self._bars.update(self._tasks[label], advance=steps, **speed)
 
     def __enter__(self) -> Self:
@@ -72,27 +76,28 @@ class _Bars(Progress):
         self._bars.stop()
 
 
-def shown_progress(totals: Mapping[str, int]) -> Progress:
-    return _Bars(totals)
+def shown_progress(totals: Mapping[str, int], unit: str = "steps") -> Progress:
+    return _Bars(totals, unit)
 
 
-def no_progress(totals: Mapping[str, int]) -> Progress:
-    return Progress(totals)
+def no_progress(totals: Mapping[str, int], unit: str = "steps") -> Progress:
+    return Progress(totals, unit)
 
 
 class Together(Progress):
     """A whole simulation as one line of larger bars."""
 
     def __init__(self, bars: Progress, line: str) -> None:
-        super().__init__({line: bars.totals[line]})
+        super().__init__({line: bars.totals[line]}, bars.unit)
         self._bars, self._line = bars, line
 
-    def advance(self, label: str, steps: int, counted: bool = True) -> None:
+    def advance(self, label: str, steps: int, counted: bool | int = True) -> None:
         self._bars.advance(self._line, steps, counted)
 
 
-def chosen_progress(wanted: bool | Progress | None, totals: Mapping[str, int]) -> Progress:
+def chosen_progress(wanted: bool | Progress | None, totals: Mapping[str, int], unit: str = "steps") -> Progress:
     """Bars if wanted; None: where a person is watching. Somebody else's bars are taken as they are."""
     if isinstance(wanted, Progress):
         return wanted
-    return Progress.where_watched(totals) if wanted is None else (shown_progress if wanted else no_progress)(totals)
+    make = Progress.where_watched if wanted is None else shown_progress if wanted else no_progress
+    return make(totals, unit)
