@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -115,6 +116,20 @@ class Report:
             "source": self.source, "lines": self.lines, "lists": self.lists, "clicks": self.clicks,
             "unusable": self.errors, "problems": problems,
         }  # fmt: skip
+
+    @staticmethod
+    def together(reports: Sequence[Report]) -> Report:
+        """Of several files; what is told of a line says of which."""
+        whole = Report(", ".join(report.source for report in reports))
+        for report in reports:
+            whole.lines += report.lines
+            whole.lists += report.lists
+            whole.clicks += report.clicks
+            for kind, count in report.counts.items():
+                whole.counts[kind] = whole.counts.get(kind, 0) + count
+                told = [Problem(line, f"{report.source}: {text}") for line, text in report.examples[kind]]
+                whole.examples[kind] = (whole.examples.get(kind, []) + told)[:EXAMPLES]
+        return whole
 
     def summary(self) -> str:
         """One line."""
