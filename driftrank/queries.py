@@ -1,18 +1,20 @@
-"""Queries: items and how attractive each is by default."""
+"""Queries: items, how attractive each is by default, and how their users click."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from driftrank.clickmodels.base import check_attraction
+from driftrank.clickmodels import CM
+from driftrank.clickmodels.base import ClickModel, check_attraction
+from driftrank.clickmodels.registry import click_model, click_models, parse_click_model
 from driftrank.validation import check_integer
 
 
@@ -21,6 +23,10 @@ class Queries:
     """Named queries with the attraction probability of each of their items."""
 
     attraction: Mapping[str, NDArray[np.float64]]
+    #: how the users of each query click; none where nothing is said about it. All are of one kind and objective.
+    models: Mapping[str, ClickModel] = field(default_factory=dict)
+    #: what the items are called; none where they are only numbered
+    items: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, values: Any) -> Queries:
@@ -50,8 +56,11 @@ class Queries:
     def __hash__(self) -> int:
         return hash(self._content())
 
-    def _content(self) -> tuple[tuple[str, bytes], ...]:
-        return tuple((name, alpha.tobytes()) for name, alpha in self.attraction.items())
+    def _content(self) -> tuple[tuple[Any, ...], ...]:
+        return tuple(
+            (name, alpha.tobytes(), self.models.get(name), self.items.get(name))
+            for name, alpha in self.attraction.items()
+        )
 
     def __len__(self) -> int:
         return len(self.attraction)
@@ -65,7 +74,25 @@ class Queries:
     def first(self, n: int) -> Queries:
         """The first n of them."""
         check_integer("n", n, 1, len(self))
-        return Queries(dict(list(self.attraction.items())[:n]))
+        return self.only(list(self)[:n])
+
+    def only(self, names: Iterable[str]) -> Queries:
+        """Those of these names."""
+        kept = list(names)
+        return Queries(
+            {name: self.attraction[name] for name in kept},
+            {name: self.models[name] for name in kept if name in self.models},
+            {name: self.items[name] for name in kept if name in self.items},
+        )
+
+    def clicking(self, model: ClickModel) -> Queries:
+        """The same queries with users who all click by this model.
+
+        >>> from driftrank.clickmodels import PBM
+        >>> yandex_like(2).clicking(PBM()).models["yandex-like-0-1"].objective
+        'clicks'
+        """
+        return replace(self, models=dict.fromkeys(self, model))
 
 
 def yandex_like(n: int, seed: int = 0) -> Queries:
@@ -89,8 +116,43 @@ def yandex_like(n: int, seed: int = 0) -> Queries:
     return Queries.of(queries)
 
 
-def load(path: str | os.PathLike[str], model: str = "CM") -> Queries:
-    """Read queries from JSON: ``{"queries": {NAME: {"CM": {"attraction": [...]}, ...}, ...}}``."""
+def load(path: str | os.PathLike[str], model: str = "") -> Queries:
+    """Read queries from JSON: ``{"queries": {NAME: {"items": [...], "CM": {"attraction": [...]}, ...}, ...}}``.
+
+    Parameters
+    ----------
+    model
+        Which of the click models in the file, such as ``"DBN"``; with parameters that differ from the file's,
+        ``"DBN:objective=clicks"``. By default ``"CM"``, or the only one that there is.
+    """
+    name = os.fspath(path)
+    queries = _read(path)
+    chosen, colon, changed = (model or _only_model(name, queries)).partition(":")
+    cls = click_model(chosen.strip())
+    attraction, named, users = {}, {}, {}
+    for query, models in queries.items():
+        where = f"{name}: query {query!r}"
+        block = models.get(cls.__name__) if isinstance(models, dict) else None
+        if not isinstance(block, dict) or "attraction" not in block:
+            raise ValueError(f'{where} has no "{cls.__name__}" with "attraction"{_there(models)}')
+        attraction[query] = check_attraction(block["attraction"], f"{where}: attraction")
+        items = models.get("items")
+        if isinstance(items, list):
+            if len(set(map(str, items))) < len(items):
+                raise ValueError(f"{where} has duplicate items")
+            if len(items) != len(attraction[query]):
+                raise ValueError(f"{where} has {len(items)} items and {len(attraction[query])} probabilities")
+            named[query] = tuple(items)
+        try:
+            given = cls.from_dict(block)
+            of_file = {key: getattr(given, key) for key in cls.shape if f"{key}=" not in changed}
+            users[query] = parse_click_model(cls.__name__ + colon + changed, **of_file)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from None
+    return Queries(attraction, {query: model for query, model in users.items() if model != CM()}, named)
+
+
+def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
     name = os.fspath(path)
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -105,31 +167,40 @@ def load(path: str | os.PathLike[str], model: str = "CM") -> Queries:
     queries = content.get("queries") if isinstance(content, dict) else None
     if not isinstance(queries, dict) or not queries:
         raise ValueError(f'{name}: must hold an object "queries" with at least one query')
-    found = {}
-    for query, models in queries.items():
-        try:
-            attraction = models[model]["attraction"]
-        except (KeyError, TypeError):
-            raise ValueError(f'{name}: query {query!r} has no "{model}" with "attraction"') from None
-        items = models.get("items")
-        if isinstance(items, list) and len(set(map(str, items))) < len(items):
-            raise ValueError(f"{name}: query {query!r} has duplicate items")
-        found[query] = check_attraction(attraction, f"{name}: query {query!r}: attraction")
-        if isinstance(items, list) and len(items) != len(found[query]):
-            raise ValueError(f"{name}: query {query!r} has {len(items)} items and {len(found[query])} probabilities")
-    return Queries(found)
+    return queries
 
 
-def parse_queries(spec: str, seed: int = 0) -> Queries:
-    """Queries written as ``yandex-like:N`` or as the path of a JSON file."""
+def _only_model(name: str, queries: dict[str, Any]) -> str:
+    """The click model of a file where none is asked for."""
+    first = next(iter(queries.values()))
+    there = [m for m in click_models() if isinstance(first, dict) and m in first]
+    if "CM" in there or not there:
+        return "CM"
+    if len(there) > 1:
+        raise ValueError(f"{name}: holds {', '.join(there)}: say which click model to take")
+    return there[0]
+
+
+def _there(models: Any) -> str:
+    known = [m for m in click_models() if isinstance(models, dict) and models.get(m)]
+    return f"; it has {', '.join(known)}" if known else ""
+
+
+def parse_queries(spec: str, seed: int = 0, click_model: str = "") -> Queries:
+    """Queries written as ``yandex-like:N`` or as the path of a JSON file, and how their users click.
+
+    >>> parse_queries("yandex-like:1", click_model="DBN:continuation=0.8").models["yandex-like-0-0"].continuation
+    0.8
+    """
     kind, _, rest = spec.partition(":")
     if kind == "yandex-like":
         if not rest.isdecimal() or int(rest) < 1:
             raise ValueError(f"queries={spec!r}: must be yandex-like:N with N at least 1")
-        return yandex_like(int(rest), seed)
+        found = yandex_like(int(rest), seed)
+        return found.clicking(parse_click_model(click_model)) if click_model else found
     if not Path(spec).exists():
         raise ValueError(f"queries={spec!r}: must be yandex-like:N or the path of a JSON file; there is no such file")
-    return load(spec)
+    return load(spec, click_model)
 
 
 # mean and covariance of the sorted logits (upper triangle, row by row)

@@ -22,11 +22,17 @@ YANDEX40 = Path(__file__).parents[2] / "shared" / "data" / "yandex_click_models_
 
 
 @pytest.fixture(scope="session")
-def yandex40() -> Queries:
-    """Forty real queries. They are third-party data, kept beside the repository and not in it."""
+def yandex40_file() -> Path:
+    """Click models of forty real queries. They are third-party data, kept beside the repository and not in it."""
     if not YANDEX40.exists():
         pytest.skip("needs ../shared/data/yandex_click_models_40.json beside the repository")
-    return load(YANDEX40)
+    return YANDEX40
+
+
+@pytest.fixture(scope="session")
+def yandex40(yandex40_file: Path) -> Queries:
+    """The same in the cascade model."""
+    return load(yandex40_file)
 
 
 #: files whose tests are about one policy each, named by their parameter ``name``

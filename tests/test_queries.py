@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from driftrank import queries as module
+from driftrank.clickmodels import DCM, PBM
 from driftrank.queries import Queries, load, parse_queries, yandex_like
 
 STATISTICS = Path(__file__).parents[2] / "shared" / "data" / "yandex_attraction_stats.json"
@@ -172,10 +173,29 @@ def good(**models):
 
 
 def test_load(file):
-    path = file(good(DCM={"attraction": [0.5, 0.6]}, items=["x", "y"]))
-    assert load(path) == load(str(path)) == Queries.of({"a": [0.1, 0.2], "b": [0.3]})
-    with pytest.raises(ValueError, match="query 'b' has no \"DCM\""):
+    path = file(good(DCM={"attraction": [0.5, 0.6], "stop_after_click": [0.3, 0.4]}, items=["x", "y"]))
+    plain = Queries.of({"a": [0.1, 0.2], "b": [0.3]})
+    assert load(path) == load(str(path)) == Queries(plain.attraction, items={"a": ("x", "y")})
+    assert load(path) != plain
+    with pytest.raises(ValueError, match="query 'b' has no \"DCM\" with \"attraction\"; it has CM"):
         load(path, model="DCM")
+
+
+def test_load_another_click_model(file):
+    both = {"DCM": {"attraction": [0.5], "stop_after_click": [0.3]}, "PBM": {"attraction": [0.6], "examination": [1]}}
+    path = file({"queries": {"a": both}})
+    assert load(path, "dcm").models == {"a": DCM(stop_after_click=(0.3,))}
+    assert load(path, "DCM:objective=clicks").models == {"a": DCM(stop_after_click=(0.3,), objective="clicks")}
+    assert load(path, "DCM:stop_after_click=0.7").models == {"a": DCM(stop_after_click=0.7)}
+    with pytest.raises(ValueError, match="holds DCM, PBM: say which click model"):
+        load(path)
+    only = load(file({"queries": {"a": {"PBM": both["PBM"]}}}))
+    assert only.models == {"a": PBM(examination=(1.0,))}
+    assert only["a"].tolist() == [0.6]
+    with pytest.raises(ValueError, match="query 'a': DCM: the parameter stop_after_click is missing"):
+        load(file({"queries": {"a": {"DCM": {"attraction": [0.5]}}}}))
+    with pytest.raises(ValueError, match="unknown parameter of DCM 'gamma'"):
+        load(path, "DCM:gamma=1")
 
 
 def test_load_real_queries(yandex40):
@@ -194,7 +214,6 @@ def test_load_real_queries(yandex40):
         ({}, 'must hold an object "queries"'),
         ({"queries": {}}, "at least one query"),
         ({"queries": [1]}, 'must hold an object "queries"'),
-        ({"queries": {"a": {"DCM": {"attraction": [0.1]}}}}, 'query \'a\' has no "CM" with "attraction"'),
         ({"queries": {"a": {"CM": {}}}}, 'query \'a\' has no "CM" with "attraction"'),
         ({"queries": {"a": {"CM": None}}}, "query 'a' has no \"CM\""),
         ({"queries": {"a": [1]}}, "query 'a' has no \"CM\""),

@@ -17,6 +17,12 @@ def environment_names(incomplete: str) -> list[str]:
     return _beginning(incomplete, environments())
 
 
+def click_model_names(incomplete: str) -> list[str]:
+    from driftrank.clickmodels.registry import click_models
+
+    return _beginning(incomplete, click_models())
+
+
 def suite_names(incomplete: str) -> list[str]:
     """Environments of the leaderboard's suite, by the names they have there, and all others."""
     from driftrank.environments.registry import environments

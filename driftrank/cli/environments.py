@@ -15,7 +15,8 @@ def environments(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """The environments; or all about one of them, with its parameters. Queries and k are options of their own.
+    """The environments; or all about one of them, with its parameters. Queries, k and the click model are
+    options of their own.
 
     \b
     driftrank environments
@@ -25,5 +26,4 @@ def environments(
     from driftrank.cli._catalogue import show
     from driftrank.environments.registry import environments as known
 
-    # what users do with a list is not (yet) chosen in words
     show("environment", known(), "kind", name, json, hidden=("queries", "k", "click_model"))

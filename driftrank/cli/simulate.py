@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from driftrank.cli._complete import environment_names, policy_names
+from driftrank.cli._complete import click_model_names, environment_names, policy_names
 
 #: settings that are about the command, not about the simulation
 _COMMAND: dict[str, Any] = {"out": "out/simulate", "resume": False, "json": False, "quiet": False}
@@ -38,6 +38,15 @@ def simulate(
     ] = None,
     k: Annotated[
         int | None, typer.Option(metavar="K", help="Positions: items shown at a time.", show_default="3")
+    ] = None,
+    click_model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[:KEY=VALUE,...]",
+            help="How users click, see driftrank click-models; its parameters are those in the file of queries.",
+            show_default="CM",
+            autocompletion=click_model_names,
+        ),
     ] = None,
     horizon: Annotated[int | None, typer.Option(metavar="N", help="Steps of a run.", show_default="100000")] = None,
     runs: Annotated[int | None, typer.Option(metavar="R", help="Runs of every query.", show_default="10")] = None,
@@ -73,6 +82,7 @@ def simulate(
     driftrank simulate
     driftrank simulate --policy CascadeSWUCB:window=500 --policy CascadeSWUCB:window=5000 --runs 20
     driftrank simulate --env Stationary --queries my-queries.json --k 5 --horizon 1000000
+    driftrank simulate --queries models.json --click-model DBN:objective=clicks
     driftrank simulate --env BLB:L=16,K=2 --policy CascadeKLUCB --policy CascadeUCB1 --json
     driftrank simulate --config out/simulate/run.toml --out out/again
     """
@@ -82,9 +92,9 @@ def simulate(
     from driftrank.experiments.spec import Spec
 
     options = {
-        "policy": policy, "env": env, "queries": queries, "k": k, "horizon": horizon, "runs": runs, "seed": seed,
-        "checkpoints": checkpoints, "device": device, "threads": threads, "out": out, "resume": resume, "json": json,
-        "quiet": quiet,
+        "policy": policy, "env": env, "queries": queries, "k": k, "click_model": click_model, "horizon": horizon,
+        "runs": runs, "seed": seed, "checkpoints": checkpoints, "device": device, "threads": threads, "out": out,
+        "resume": resume, "json": json, "quiet": quiet,
     }  # fmt: skip
     settings = merged(config, options, Spec.defaults() | _COMMAND)
     command = {key: settings.pop(key) for key in _COMMAND}
@@ -106,7 +116,7 @@ def simulate(
 
 def _draw(result: Any, path: Path) -> None:
     from driftrank.experiments.figures import new_figure
-    from driftrank.experiments.files import written
+    from driftrank.files import written
 
     figure = new_figure()
     result.plot(figure.add_subplot())

@@ -1,6 +1,13 @@
-"""Click models: how users click."""
+"""Click models: how users click, which list is best for them, and how they are learnt from a log."""
 
 from driftrank.clickmodels.base import ClickModel
-from driftrank.clickmodels.cascade import CascadeModel
+from driftrank.clickmodels.ccm import CCM
+from driftrank.clickmodels.cm import CM
+from driftrank.clickmodels.dbn import DBN
+from driftrank.clickmodels.dcm import DCM
+from driftrank.clickmodels.pbm import PBM
+from driftrank.clickmodels.registry import click_models
+from driftrank.clickmodels.sdbn import SDBN
+from driftrank.clickmodels.ubm import UBM
 
-__all__ = ["CascadeModel", "ClickModel"]
+__all__ = ["CCM", "CM", "DBN", "DCM", "PBM", "SDBN", "UBM", "ClickModel", "click_models"]

@@ -36,7 +36,7 @@ def check_simulation(
 def stepped_by_hand(policy: Policy, environment: Environment, steps: int, seed: int, run: int) -> np.ndarray:
     """The measures of a run at every step, with a learner instead of the simulator."""
     query = environment.names[0]
-    model = environment.click_model
+    model = environment.users()
     key = run_key(seed, query, run)
     features = environment.features(query) if policy.contextual else None
     items = range(len(environment.queries[query]))

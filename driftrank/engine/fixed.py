@@ -2,53 +2,87 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-from math import comb
+from collections.abc import Callable
+from itertools import combinations, permutations
+from math import comb, perm
 
 import numpy as np
 from numpy.typing import NDArray
 
+from driftrank.clickmodels import CM
+from driftrank.engine.steps import fixed_value
 from driftrank.environments.base import Environment
+from driftrank.kernels.compile import specialise
 
-#: up to this many sets are tried one by one
+#: up to this many lists are tried one by one
 ENUMERATE = 20_000
+
+#: what a list is worth
+Value = Callable[[tuple[int, ...]], float]
 
 
 def best_fixed_list(
     environment: Environment, horizon: int, query: str | int = 0, run: int = 0, seed: int = 0
 ) -> NDArray[np.int32]:
-    """The list R with the largest sum over the steps of r(R, alpha_t), in the cascade model's reward.
+    """The list R with the largest sum over the steps of r(R, alpha_t).
 
-    That is no matter of sorting. Where there are few sets all are tried; else the list is built greedily and then
-    improved by exchanging single items until no exchange helps.
+    That is no matter of sorting. Where there are few lists all are tried; else the list is built greedily and then
+    improved by exchanging single items until no exchange helps. In the cascade model the order does not matter, and
+    sets are tried.
     """
     starts, alphas, _ = environment.stretches(horizon, query, run, seed)
     weight = np.diff(np.append(starts, horizon + 1)).astype(float)
-    missed = 1.0 - alphas
     L, K = alphas.shape[1], environment.k
+    if isinstance(environment.users(query), CM):
+        chosen = _cascade(alphas, weight, K)
+        order = np.argsort(-(weight @ alphas)[list(chosen)], kind="stable")
+        return np.array(chosen, np.int32)[order]
+    value = _value(environment, query, alphas, weight)
+    if perm(L, K) <= ENUMERATE:
+        return np.array(max(permutations(range(L), K), key=value), np.int32)
+    return np.array(_exchanged(value, _greedy(value, L, K), L, ordered=True), np.int32)
+
+
+def _cascade(alphas: NDArray[np.float64], weight: NDArray[np.float64], K: int) -> tuple[int, ...]:
+    """The best set in the cascade model."""
+    missed, L = 1.0 - alphas, alphas.shape[1]
 
     def value(items: tuple[int, ...]) -> float:
         return float(weight @ (1.0 - missed[:, items].prod(axis=1)))
 
     if comb(L, K) <= ENUMERATE:
-        best = max(combinations(range(L), K), key=value)
-    else:
-        best = _exchanged(value, _greedy(value, L, K), L)
-    order = np.argsort(-(weight @ alphas)[list(best)], kind="stable")
-    return np.array(best, np.int32)[order]
+        return max(combinations(range(L), K), key=value)
+    return _exchanged(value, _greedy(value, L, K), L, ordered=False)
 
 
-def _greedy(value, L: int, K: int) -> tuple[int, ...]:  # type: ignore[no-untyped-def]
+def _value(
+    environment: Environment, query: str | int, alphas: NDArray[np.float64], weight: NDArray[np.float64]
+) -> Value:
+    """What a list is worth in all, by the click model of the environment."""
+    model = environment.users(query)
+    L, K = alphas.shape[1], environment.k
+    m, room = model.row(L, K), np.zeros(model.room(L, K))
+    total = specialise(fixed_value, {"VALUE": model.kernels().value})
+    return lambda items: float(total(m, alphas, weight, np.array(items, np.uint32), room))
+
+
+def _greedy(value: Value, L: int, K: int) -> tuple[int, ...]:
     chosen: tuple[int, ...] = ()
     for _ in range(K):
         chosen += (max((a for a in range(L) if a not in chosen), key=lambda a: value((*chosen, a))),)
     return chosen
 
 
-def _exchanged(value, chosen: tuple[int, ...], L: int) -> tuple[int, ...]:  # type: ignore[no-untyped-def]
+def _exchanged(value: Value, chosen: tuple[int, ...], L: int, ordered: bool) -> tuple[int, ...]:
+    """Put other items in place of single ones and, where the order matters, exchange two, while that helps."""
     while True:
-        swaps = [(*chosen[:i], a, *chosen[i + 1 :]) for i in range(len(chosen)) for a in range(L) if a not in chosen]
-        better = max(swaps, key=value, default=chosen)
+        others = [(*chosen[:i], a, *chosen[i + 1 :]) for i in range(len(chosen)) for a in range(L) if a not in chosen]
+        if ordered:
+            for i, j in combinations(range(len(chosen)), 2):
+                swapped = list(chosen)
+                swapped[i], swapped[j] = chosen[j], chosen[i]
+                others.append(tuple(swapped))
+        better = max(others, key=value, default=chosen)
         if value(better) <= value(chosen) + 1e-12:
             return chosen
         chosen = better

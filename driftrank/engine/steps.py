@@ -1,4 +1,4 @@
-"""The template of a simulation: many runs of one policy on one query."""
+"""The templates: a simulation of many runs of one policy on one query; what one list is worth over a run."""
 
 # ruff: noqa: F821 - the capital names are bound when a policy is compiled
 # mypy: ignore-errors
@@ -15,8 +15,8 @@ from driftrank.kernels.structures import Candidates, Event, Ranking
 
 def simulate(
     fresh_floats, fresh_ints, floats, ints, o, row, slots, token, present, items, score, memo, clicks, origins, keys,
-    model, count, starts, alphas, optimal, live, fixed, watch, first, last, checkpoints, mark_first, totals,
-    out,
+    model, work, count, starts, alphas, optimal, best_lists, live, fixed, watch, first, last, checkpoints, mark_first,
+    totals, out,
 ):  # fmt: skip
     """Take every run from step ``first`` to ``last``.
 
@@ -65,7 +65,7 @@ def simulate(
                     for a in range(alpha.shape[0]):
                         if live[run, n, a] == 2:  # announced
                             FORGET(p, s, e, a)
-                TOLD(p, s, e, c, alpha, fixed[run])
+                TOLD(p, s, e, c, alpha, best_lists[run, n], fixed[run])
                 note_change(watch[run], alpha, live[run, n], begin)
             origin = origins[run]
             seen = ALARMED(p, s)
@@ -73,7 +73,7 @@ def simulate(
                 key = derive(keys[run], t)
                 e = Event(t - origin, np.float64(t - origin), derive(key, POLICY))
                 RANK(p, s, e, c, r)
-                value = VALUE(model, alpha, r.items)
+                value = VALUE(model, alpha, r.items, work)
                 regret += best - value
                 reward += value
                 clicked += CLICK(model, alpha, derive(key, USERS), r.items, clicks)
@@ -93,3 +93,11 @@ def simulate(
         totals[run, 0] = regret
         totals[run, 1] = reward
         totals[run, 2] = clicked
+
+
+def fixed_value(model, alphas, weight, items, room):
+    """What one list is worth in all, over stretches of these lengths."""
+    total = 0.0
+    for n in range(weight.shape[0]):
+        total += weight[n] * VALUE(model, alphas[n], items, room)
+    return total

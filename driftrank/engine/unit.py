@@ -77,7 +77,7 @@ class Simulator:
     @cached_property
     def kernel(self) -> Any:
         program = self.program(self.task.environment.names[0])
-        model = self.task.environment.click_model.kernels()
+        model = self.task.environment.users().kernels()
         return specialise(simulate, {**program.bindings, "CLICK": model.click, "VALUE": model.value})
 
     def compile(self) -> None:
@@ -116,9 +116,9 @@ class Simulator:
         while first <= task.horizon:
             last = chunk.advance(first, min(task.horizon, first + stride - 1)) if n else task.horizon
             self.kernel(
-                *fresh, floats, ints, program.layout.offsets, program.row, *room, origins, keys, chunk.world.model,
-                chunk.count, chunk.starts, chunk.alphas, chunk.optimal, chunk.live, fixed, watch, first, last,
-                checkpoints, int(np.searchsorted(checkpoints, first)), totals, out,
+                *fresh, floats, ints, program.layout.offsets, program.row, *room, origins, keys, chunk.model,
+                chunk.work, chunk.count, chunk.starts, chunk.alphas, chunk.optimal, chunk.best, chunk.live, fixed,
+                watch, first, last, checkpoints, int(np.searchsorted(checkpoints, first)), totals, out,
             )  # fmt: skip
             if not tick((last - first + 1) * n):
                 return None

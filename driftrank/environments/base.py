@@ -19,7 +19,7 @@ from typing import Any, ClassVar, dataclass_transform
 import numpy as np
 from numpy.typing import NDArray
 
-from driftrank.clickmodels import CascadeModel, ClickModel
+from driftrank.clickmodels import CM, ClickModel
 from driftrank.environments.steps import segments
 from driftrank.kernels import kernel
 from driftrank.kernels.compile import specialise
@@ -54,7 +54,8 @@ class Environment:
 
     queries: ClassVar[Queries]  #: a field, or set when it is made
     k: ClassVar[int]  #: positions; likewise
-    click_model: ClickModel = dataclasses.field(default=CascadeModel(), kw_only=True)
+    #: how users click; where it is not said, as the queries say, or else by the cascade model
+    click_model: ClickModel | None = dataclasses.field(default=None, kw_only=True)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -108,6 +109,10 @@ class Environment:
     def features(self, query: str | int = 0) -> NDArray[np.float64] | None:
         """What describes the items of a query, a row each; None where nothing does."""
         return None
+
+    def users(self, query: str | int = 0) -> ClickModel:
+        """How the users of a query click."""
+        return self.click_model or self.queries.models.get(self._base(query)[0]) or CM()
 
     def given(self, query: str | int = 0) -> NDArray[np.float64]:
         """What the kernels get as ``base``: the default attraction of a query, or rows about its items."""
@@ -167,6 +172,10 @@ class QueryEnvironment(Environment):
                 raise ValueError(
                     f"k={self.k!r}: must be an integer from 1 to the number of items, {len(alpha)} in query {name!r}"
                 )
+            try:
+                self.users(name).row(len(alpha), self.k)
+            except ValueError as error:
+                raise ValueError(f"query {name!r}: {error}") from None
 
 
 class World:
@@ -176,8 +185,8 @@ class World:
         parameters = environment.parameters()
         self.environment = environment
         self.row = parameter_row(parameters)
-        model = environment.click_model
-        self.model = model.row()
+        # one kernel for all queries, whose users differ in numbers only
+        model = environment.users()
         self.segments = specialise(
             segments,
             {
@@ -190,7 +199,7 @@ class World:
         )
 
     def chunk(self, query: str, keys: NDArray[np.uint64]) -> Chunk:
-        return Chunk(self, self.environment.given(query), keys)
+        return Chunk(self, self.environment.given(query), self.environment.users(query), keys)
 
 
 class Chunk:
@@ -198,17 +207,19 @@ class Chunk:
 
     ROOM = 1 << 21  # numbers held at a time
 
-    def __init__(self, world: World, base: NDArray[np.float64], keys: NDArray[np.uint64]) -> None:
+    def __init__(self, world: World, base: NDArray[np.float64], users: ClickModel, keys: NDArray[np.uint64]) -> None:
         self.world = world
         self.base = base
         self.keys = np.array([world_key(int(key)) for key in keys], np.uint64)
-        runs, L = len(keys), len(base)
+        runs, L, K = len(keys), len(base), world.environment.k
+        self.model = users.row(L, K)
+        self.work = np.zeros(users.room(L, K))
         room = max(1, min(4096, self.ROOM // (max(runs, 1) * L)))
         self.count = np.zeros(runs, np.int64)
         self.starts = np.zeros((runs, room), np.int64)
         self.alphas = np.zeros((runs, room, L))
         self.optimal = np.zeros((runs, room))
-        self.best = np.zeros((runs, room, world.environment.k), np.int32)
+        self.best = np.zeros((runs, room, K), np.int32)
         # which items are there; of no use, and small, where all always are
         self.live = np.zeros((runs, room, L if world.environment.churns else 0), np.int8)
         self._ends = np.zeros((runs, room), np.int64)
@@ -219,8 +230,8 @@ class Chunk:
         world = self.world
         return int(
             world.segments(
-                world.row, world.model, self.base, self.keys, first, last,
+                world.row, self.model, self.base, self.keys, first, last,
                 self._until, self.count, self.starts, self._ends, self.alphas, self.optimal, self.best,
-                self.live,
+                self.live, self.work,
             )
         )  # fmt: skip

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 
-def segments(row, model, base, keys, first, last, until, count, starts, ends, alphas, optimal, best, live):
+def segments(row, model, base, keys, first, last, until, count, starts, ends, alphas, optimal, best, live, work):
     """Fill in the stretches of every run from step ``first``, as many as there is room for; returns how far all of
     them reach.
 
@@ -24,7 +24,7 @@ def segments(row, model, base, keys, first, last, until, count, starts, ends, al
             if CHURNS:
                 LIVE(p, base, keys[r], now, live[r, n])
             ends[r, n] = t
-            optimal[r, n] = OPTIMUM(model, alphas[r, n], best[r, n])
+            optimal[r, n] = OPTIMUM(model, alphas[r, n], best[r, n], work)
             n += 1
         count[r] = n
         reach = min(reach, t - 1)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from driftrank.clickmodels.registry import parse_click_model
 from driftrank.environments.base import Environment
 from driftrank.environments.registry import parse_environment, takes_queries
 from driftrank.experiments.results import Result
@@ -36,6 +37,8 @@ class Spec:
     #: ``yandex-like:N`` (10 by default) or a file, for environments that are made of queries
     queries: str = ""
     k: int | None = None  #: positions, likewise; 3 by default
+    #: how users click, such as ``DBN:objective=clicks``; by default as the file of queries says, or the cascade model
+    click_model: str = ""
     horizon: int = 100_000
     runs: int = 10
     seed: int = 0
@@ -48,6 +51,8 @@ class Spec:
         policy = tuple(policy) if isinstance(policy, (list, tuple)) else (policy,)
         _check_text("policy", *policy)
         _check_text("env", self.env)
+        if self.click_model != "":
+            _check_text("click_model", self.click_model)
         name = self.env.partition(":")[0].strip()
         changed: dict[str, Any] = {"policy": policy}
         if takes_queries(name):
@@ -88,7 +93,9 @@ class Spec:
         policies = [parse_policy(text) for text in self.policy]
         given: dict[str, Any] = {}
         if self.queries:
-            given = {"queries": parse_queries(self.queries, self.seed), "k": self.k}
+            given = {"queries": parse_queries(self.queries, self.seed, self.click_model), "k": self.k}
+        elif self.click_model:
+            given = {"click_model": parse_click_model(self.click_model)}
         return policies, parse_environment(self.env, **given)
 
     def run(self, folder: str | os.PathLike[str], *, resume: bool = False, progress: bool | None = None) -> Result:

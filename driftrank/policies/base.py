@@ -65,7 +65,9 @@ class Kernels(NamedTuple):
     update: Any  #: (p, s, e, r, clicks, observed): learn; the first ``observed`` positions were looked at
     scores: Any  #: (p, s, e, c, out): what every candidate is worth
     forget: Any  #: (p, s, e, a): slot ``a`` now holds an item that was never seen
-    told: Any  #: (p, s, e, c, alpha, best): the truth, at every breakpoint; oracles only
+    #: (p, s, e, c, alpha, best, fixed): the truth, the best list and the best list that never changes, at every
+    #: breakpoint; oracles only
+    told: Any
     alarmed: Any  #: (p, s): how many changes it has found
     alarm: Any  #: (p, s, n): the slot of alarm n, and whether everything was started anew
 
@@ -79,7 +81,7 @@ _nothing.py_func.made = True  # a skeleton may provide another
 
 
 @kernel
-def _not_told(p, s, e, c, alpha, best):
+def _not_told(p, s, e, c, alpha, best, fixed):
     pass
 
 
@@ -201,6 +203,8 @@ def _written(value: Any) -> str:
     if isinstance(value, Policy):
         name, _, arguments = value.spec.partition(":")
         return f"{name}({arguments})" if arguments else name
+    if isinstance(value, tuple):
+        return f"[{';'.join(map(str, value))}]"
     return str(value)
 
 
@@ -233,7 +237,7 @@ class IndexPolicy(Policy):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if hasattr(cls, "index"):
-            provide(cls, "rank", _rank_by(cls.level, cls.index, cls.costly))
+            provide(cls, "rank", rank_by_index(cls.level, cls.index, cls.costly))
             provide(cls, "scores", _scores_by(cls.level, cls.index))
 
 
@@ -245,7 +249,8 @@ def provide(cls: type, name: str, function: Any) -> None:
         setattr(cls, name, staticmethod(function))
 
 
-def _rank_by(level: Any, index: Any, costly: bool) -> Any:
+def rank_by_index(level: Any, index: Any, costly: bool = False) -> Any:
+    """The kernel ``rank`` that shows the items with the largest indices."""
     if costly:
 
         def rank(p, s, e, c, r):

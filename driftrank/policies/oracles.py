@@ -11,6 +11,15 @@ from driftrank.policies.base import IndexPolicy, Kernels, Policy, Problem
 from driftrank.policies.cascade_ts import CascadeTS
 
 
+@kernel
+def _show(s, items):
+    """Let that list come out."""
+    for a in range(s.worth.shape[0]):
+        s.worth[a] = 0.0
+    for i in range(items.shape[0]):
+        s.worth[items[i]] = items.shape[0] - i
+
+
 class _Oracle(IndexPolicy):
     """Shows the items that it was told to be worth most."""
 
@@ -44,9 +53,8 @@ class DynamicOracle(_Oracle):
 
     @staticmethod
     @kernel
-    def told(p, s, e, c, alpha, fixed):
-        for a in range(alpha.shape[0]):
-            s.worth[a] = alpha[a]
+    def told(p, s, e, c, alpha, best, fixed):
+        _show(s, best)
 
 
 class StaticOracle(_Oracle):
@@ -59,11 +67,8 @@ class StaticOracle(_Oracle):
 
     @staticmethod
     @kernel
-    def told(p, s, e, c, alpha, fixed):
-        for a in range(alpha.shape[0]):
-            s.worth[a] = 0.0
-        for i in range(fixed.shape[0]):
-            s.worth[fixed[i]] = 1.0
+    def told(p, s, e, c, alpha, best, fixed):
+        _show(s, fixed)
 
 
 class OracleRestart(Policy):

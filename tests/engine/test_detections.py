@@ -32,7 +32,7 @@ def raised_alarms(policy: Policy, env: Environment, steps: int, run: int) -> Rai
         for t in range(begin, steps + 1 if n + 1 == len(starts) else starts[n + 1]):
             ranking = learner.rank(np.flatnonzero(live[n]).tolist() if env.churns else None)
             before = learner.alarm_count
-            learner.update(ranking, env.click_model.simulate(alphas[n], list(ranking), users_key(key, t)))
+            learner.update(ranking, env.users().simulate(alphas[n], list(ranking), users_key(key, t)))
             new = learner.alarm_count - before
             out += [(alarm.step, alarm.item, alarm.everything) for alarm in learner.alarms[-new:]] if new else []
     return out

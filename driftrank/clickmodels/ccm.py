@@ -1,0 +1,90 @@
+"""CCM: the click chain model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from driftrank.clickmodels.base import ONE, ClickModel
+from driftrank.clickmodels.chain import chain_marginals, chain_optimum, chain_value, chance_if_read, still_reading
+from driftrank.kernels import kernel
+from driftrank.kernels.rng import derive, uniform
+
+
+@kernel
+def _attraction(m, alpha, a):
+    return alpha[a]
+
+
+@kernel
+def _goes_on_unclicked(m, alpha, k, a):
+    return m[0] * (1.0 - alpha[a])
+
+
+@kernel
+def _goes_on_clicked(m, alpha, a):
+    """After a click: the item turns out relevant with the probability that it attracts."""
+    return m[1] * (1.0 - alpha[a]) + m[2] * alpha[a]
+
+
+@kernel
+def _goes_on(m, alpha, k, a):
+    return m[0] * (1.0 - alpha[a]) + alpha[a] * _goes_on_clicked(m, alpha, a)
+
+
+class CCM(ClickModel):
+    r"""The click chain model: users read on with probability :math:`\tau_1` after an item that they did not click,
+    :math:`\tau_2` after a click on one that turns out not relevant, :math:`\tau_3` after a relevant one; an item is
+    relevant with the probability that it attracts (Guo et al., 2009).
+
+    Objectives: ``"clicks"``, best by a dynamic program (:mod:`driftrank.clickmodels.chain`), and ``"any"``, best with
+    the most attractive items in decreasing order.
+
+    Parameters
+    ----------
+    continue_no_click, continue_click_not_relevant, continue_click_relevant
+        :math:`\tau_1, \tau_2, \tau_3`; the last two are those of the Yandex log, rounded.
+
+    >>> CCM().best([0.1, 0.9, 0.5], 2)
+    [2, 1]
+    """
+
+    shape: ClassVar[Mapping[str, str]] = {
+        "continue_no_click": ONE,
+        "continue_click_not_relevant": ONE,
+        "continue_click_relevant": ONE,
+    }
+
+    objective: str = "clicks"
+    continue_no_click: float = 0.9
+    continue_click_not_relevant: float = 0.94
+    continue_click_relevant: float = 0.0
+
+    values = {"any": chain_value(_attraction, _goes_on_unclicked), "clicks": chain_value(_attraction, _goes_on)}
+    optima = {"any": chain_optimum(_attraction, _goes_on_unclicked), "clicks": chain_optimum(_attraction, _goes_on)}
+    chance = staticmethod(chance_if_read)
+    marginals = staticmethod(chain_marginals(_goes_on))
+
+    @staticmethod
+    @kernel
+    def click(m, alpha, key, items, clicks):
+        n = items.shape[0]
+        total = 0
+        reading = True
+        for k in range(n):
+            a = items[k]
+            clicks[k] = 0
+            if reading:
+                own = derive(key, a)
+                go_on = m[0]
+                if uniform(own) < alpha[a]:
+                    clicks[k] = 1
+                    total += 1
+                    go_on = m[2] if uniform(derive(own, 1)) < alpha[a] else m[1]
+                reading = uniform(derive(own, 2)) < go_on
+        return total
+
+    @staticmethod
+    @kernel
+    def after(m, alpha, k, a, b, clicked):
+        return _goes_on_clicked(m, alpha, a) if clicked else m[0] * still_reading(alpha[a], b)

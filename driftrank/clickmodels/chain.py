@@ -1,0 +1,103 @@
+r"""Models in which users read from the top and may leave after every item.
+
+What a list is worth is then a chain: :math:`V(R) = \sum_k g(R_k) \prod_{i<k} c(R_i)`, with the gain g and the chance to
+read on c of an item. The best order of a set is that of decreasing :math:`g/(1-c)`, as exchanging two neighbours shows,
+and the best list of K items comes from a dynamic program over all items in that order: with ``W[j][k]`` the value of
+the best k of the items from the j-th on, ``W[j][k] = max(W[j+1][k], g_j + c_j W[j+1][k-1])``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from driftrank.kernels import kernel
+
+
+@kernel
+def still_reading(alpha, b):
+    """The chance that the user was reading an item of attraction ``alpha``, given that it was not clicked."""
+    rest = 1.0 - b * alpha
+    return b * (1.0 - alpha) / rest if rest > 0.0 else 0.0
+
+
+@kernel
+def chance_if_read(m, alpha, k, a, b):
+    """The chance of a click where the belief ``b`` is the chance that the user reads on."""
+    return b * alpha[a]
+
+
+def chain_marginals(go_on: Any) -> Any:
+    """The chance of a click at every position; ``go_on(m, alpha, k, a)``: that the item below is read as well."""
+
+    @kernel
+    def marginals(m, alpha, items, out, room):
+        reading = 1.0
+        for k in range(items.shape[0]):
+            out[k] = reading * alpha[items[k]]
+            reading *= go_on(m, alpha, k, items[k])
+
+    return marginals
+
+
+def chain_value(gain: Any, go_on: Any) -> Any:
+    """The value of a list; ``gain(m, alpha, a)`` and ``go_on(m, alpha, k, a)``."""
+
+    @kernel
+    def value(m, alpha, items, room):
+        total = 0.0
+        reading = 1.0
+        for k in range(items.shape[0]):
+            total += reading * gain(m, alpha, items[k])
+            reading *= go_on(m, alpha, k, items[k])
+        return total
+
+    return value
+
+
+def chain_optimum(gain: Any, go_on: Any) -> Any:
+    """The best list, where ``go_on`` does not look at the position: O(L^2 + L K)."""
+    value = chain_value(gain, go_on)
+
+    @kernel
+    def density(m, alpha, a):
+        rest = 1.0 - go_on(m, alpha, 0, a)
+        return gain(m, alpha, a) / rest if rest > 0.0 else np.inf
+
+    @kernel
+    def optimum(m, alpha, best, room):
+        L = alpha.shape[0]
+        K = best.shape[0]
+        order = room[:L]
+        density_of = room[L : 2 * L]
+        table = room[2 * L :]  # W, a row of K numbers for every item and one more
+        for a in range(L):  # into order, one after the other; equal ones by index
+            d = density(m, alpha, a)
+            j = a
+            while j > 0 and density_of[j - 1] < d:
+                density_of[j] = density_of[j - 1]
+                order[j] = order[j - 1]
+                j -= 1
+            density_of[j] = d
+            order[j] = a
+        for k in range(K):
+            table[L * K + k] = -1.0 - k  # worse than any list: there are not enough items
+        for j in range(L - 1, -1, -1):
+            a = np.int64(order[j])
+            g = gain(m, alpha, a)
+            c = go_on(m, alpha, 0, a)
+            for k in range(K):
+                rest = table[(j + 1) * K + k - 1] if k > 0 else 0.0
+                taken = g + c * rest if rest >= 0.0 else -1.0
+                table[j * K + k] = max(table[(j + 1) * K + k], taken)
+        j = 0
+        for i in range(K):
+            k = K - 1 - i
+            while table[j * K + k] == table[(j + 1) * K + k]:
+                j += 1
+            best[i] = np.uint32(order[j])
+            j += 1
+        return value(m, alpha, best, room)  # W[0][K-1] but for the last bits: its own regret is exactly zero
+
+    return optimum

@@ -1,0 +1,93 @@
+"""DBN: the dynamic Bayesian network model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from driftrank.clickmodels.base import ITEM, ONE, ClickModel
+from driftrank.clickmodels.chain import chain_marginals, chain_optimum, chain_value, chance_if_read, still_reading
+from driftrank.kernels import kernel
+from driftrank.kernels.rng import derive, uniform
+
+
+@kernel
+def _attraction(m, alpha, a):
+    return alpha[a]
+
+
+@kernel
+def _satisfaction(m, alpha, a):
+    return alpha[a] * m[1 + a]
+
+
+@kernel
+def _goes_on_unclicked(m, alpha, k, a):
+    return m[0] * (1.0 - alpha[a])
+
+
+@kernel
+def _goes_on(m, alpha, k, a):
+    return m[0] * (1.0 - alpha[a] * m[1 + a])
+
+
+class DBN(ClickModel):
+    r"""The dynamic Bayesian network: a click satisfies the user with the item's own probability s, and then he leaves;
+    an unsatisfied user reads on with probability :math:`\gamma` (Chapelle and Zhang, 2009).
+
+    Objectives: ``"sat"``, the chance that the user leaves satisfied, best with the items of largest :math:`\alpha s` in
+    decreasing order; ``"any"``, best with the most attractive items in decreasing order; ``"clicks"``, best by a
+    dynamic program (:mod:`driftrank.clickmodels.chain`).
+
+    Parameters
+    ----------
+    satisfaction
+        s of every item; 0.15 is the mean in the Yandex log.
+    continuation
+        :math:`\gamma`.
+
+    >>> DBN(satisfaction=(1, 0, 0), continuation=1, objective="clicks").best([0.9, 0.5, 0.45], 2)
+    [1, 0]
+    """
+
+    shape: ClassVar[Mapping[str, str]] = {"satisfaction": ITEM, "continuation": ONE}
+
+    objective: str = "sat"
+    satisfaction: float | tuple[float, ...] = 0.15
+    continuation: float = 0.9
+
+    values = {
+        "any": chain_value(_attraction, _goes_on_unclicked),
+        "clicks": chain_value(_attraction, _goes_on),
+        "sat": chain_value(_satisfaction, _goes_on),
+    }
+    optima = {
+        "any": chain_optimum(_attraction, _goes_on_unclicked),
+        "clicks": chain_optimum(_attraction, _goes_on),
+        "sat": chain_optimum(_satisfaction, _goes_on),
+    }
+    chance = staticmethod(chance_if_read)
+    marginals = staticmethod(chain_marginals(_goes_on))
+
+    @staticmethod
+    @kernel
+    def click(m, alpha, key, items, clicks):
+        n = items.shape[0]
+        total = 0
+        reading = True
+        for k in range(n):
+            a = items[k]
+            clicks[k] = 0
+            if reading:
+                own = derive(key, a)
+                if uniform(own) < alpha[a]:
+                    clicks[k] = 1
+                    total += 1
+                    reading = uniform(derive(own, 1)) >= m[1 + a]
+                reading = reading and uniform(derive(own, 2)) < m[0]
+        return total
+
+    @staticmethod
+    @kernel
+    def after(m, alpha, k, a, b, clicked):
+        return m[0] * (1.0 - m[1 + a] if clicked else still_reading(alpha[a], b))

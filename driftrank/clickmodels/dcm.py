@@ -1,0 +1,95 @@
+"""DCM: the dependent click model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from driftrank.clickmodels.base import RANK, ClickModel
+from driftrank.clickmodels.chain import chain_marginals, chance_if_read, still_reading
+from driftrank.clickmodels.cm import any_click, best_for_any_click
+from driftrank.clickmodels.placed import missed_value, placed_optimum
+from driftrank.clickmodels.searched import searched_optimum
+from driftrank.kernels import kernel
+from driftrank.kernels.rng import derive, uniform
+
+#: in the Yandex log
+YANDEX = (0.656, 0.487, 0.461, 0.463, 0.456, 0.471, 0.503, 0.548, 0.654, 1.0)
+
+
+@kernel
+def _stop(m, k, K):
+    return m[k]
+
+
+@kernel
+def _go_on(m, alpha, k, a):
+    return 1.0 - m[k] * alpha[a]
+
+
+@kernel
+def _clicks(m, alpha, items, room):
+    total = 0.0
+    reading = 1.0
+    for k in range(items.shape[0]):
+        total += reading * alpha[items[k]]
+        reading *= 1.0 - m[k] * alpha[items[k]]
+    return total
+
+
+_satisfied = missed_value(_stop)
+
+
+class DCM(ClickModel):
+    r"""The dependent click model: after a click at rank k users leave with probability :math:`v_k`, otherwise they
+    read on (Guo, Liu and Wang, 2009).
+
+    Objectives: ``"sat"``, the chance to leave after a click, :math:`1 - \prod_k (1 - v_k \alpha(R_k))`, best with the
+    k-th most attractive item at the k-th largest v; ``"any"``, as in the cascade model; ``"clicks"``, for which no
+    order of the items is best, so that the list is searched for
+    (:func:`~driftrank.clickmodels.searched.searched_optimum`).
+
+    Parameters
+    ----------
+    stop_after_click
+        v, by rank; by default that of the Yandex log, for lists of up to 10.
+
+    >>> DCM(stop_after_click=(0.2, 0.6)).best([0.1, 0.9, 0.5], 2)
+    [2, 1]
+    """
+
+    shape: ClassVar[Mapping[str, str]] = {"stop_after_click": RANK}
+
+    objective: str = "sat"
+    stop_after_click: float | tuple[float, ...] = YANDEX
+
+    values = {"any": any_click, "clicks": _clicks, "sat": _satisfied}
+    optima = {
+        "any": best_for_any_click,
+        "clicks": searched_optimum(_clicks),
+        "sat": placed_optimum(_stop, _satisfied),
+    }
+    chance = staticmethod(chance_if_read)
+    marginals = staticmethod(chain_marginals(_go_on))
+
+    @staticmethod
+    @kernel
+    def click(m, alpha, key, items, clicks):
+        n = items.shape[0]
+        total = 0
+        reading = True
+        for k in range(n):
+            a = items[k]
+            clicks[k] = 0
+            if reading:
+                own = derive(key, a)
+                if uniform(own) < alpha[a]:
+                    clicks[k] = 1
+                    total += 1
+                    reading = uniform(derive(own, 1)) >= m[k]
+        return total
+
+    @staticmethod
+    @kernel
+    def after(m, alpha, k, a, b, clicked):
+        return 1.0 - m[k] if clicked else still_reading(alpha[a], b)
