@@ -187,6 +187,8 @@ def test_load_another_click_model(file):
     assert load(path, "dcm").models == {"a": DCM(stop_after_click=(0.3,))}
     assert load(path, "DCM:objective=clicks").models == {"a": DCM(stop_after_click=(0.3,), objective="clicks")}
     assert load(path, "DCM:stop_after_click=0.7").models == {"a": DCM(stop_after_click=0.7)}
+    with pytest.raises(ValueError, match="unknown parameter of DCM 'gamma'"):
+        load(path, "DCM:gamma=1")
     with pytest.raises(ValueError, match="holds DCM, PBM: say which click model"):
         load(path)
     only = load(file({"queries": {"a": {"PBM": both["PBM"]}}}))
@@ -194,8 +196,6 @@ def test_load_another_click_model(file):
     assert only["a"].tolist() == [0.6]
     with pytest.raises(ValueError, match="query 'a': DCM: the parameter stop_after_click is missing"):
         load(file({"queries": {"a": {"DCM": {"attraction": [0.5]}}}}))
-    with pytest.raises(ValueError, match="unknown parameter of DCM 'gamma'"):
-        load(path, "DCM:gamma=1")
 
 
 def test_load_real_queries(yandex40):
