@@ -18,6 +18,10 @@ from driftrank.clickmodels.registry import click_model, click_models, parse_clic
 from driftrank.validation import check_integer
 
 
+#: steps after which a query changes, each with the attraction that follows
+Changes = tuple[tuple[int, tuple[float, ...]], ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Queries:
     """Named queries with the attraction probability of each of their items."""
@@ -27,6 +31,8 @@ class Queries:
     models: Mapping[str, ClickModel] = field(default_factory=dict)
     #: what the items are called; none where they are only numbered
     items: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
+    #: what changes: after which step, and the attraction of every item from then on
+    changes: Mapping[str, Changes] = field(default_factory=dict)
 
     @classmethod
     def of(cls, values: Any) -> Queries:
@@ -58,7 +64,7 @@ class Queries:
 
     def _content(self) -> tuple[tuple[Any, ...], ...]:
         return tuple(
-            (name, alpha.tobytes(), self.models.get(name), self.items.get(name))
+            (name, alpha.tobytes(), self.models.get(name), self.items.get(name), self.changes.get(name))
             for name, alpha in self.attraction.items()
         )
 
@@ -83,6 +89,7 @@ class Queries:
             {name: self.attraction[name] for name in kept},
             {name: self.models[name] for name in kept if name in self.models},
             {name: self.items[name] for name in kept if name in self.items},
+            {name: self.changes[name] for name in kept if name in self.changes},
         )
 
     def clicking(self, model: ClickModel) -> Queries:
@@ -119,6 +126,9 @@ def yandex_like(n: int, seed: int = 0) -> Queries:
 def load(path: str | os.PathLike[str], model: str = "") -> Queries:
     """Read queries from JSON: ``{"queries": {NAME: {"items": [...], "CM": {"attraction": [...]}, ...}, ...}}``.
 
+    ``"changes": [{"after": STEP, "attraction": [...]}, ...]`` beside an attraction says how it changes
+    (:class:`~driftrank.environments.Replay`).
+
     Parameters
     ----------
     model
@@ -129,7 +139,7 @@ def load(path: str | os.PathLike[str], model: str = "") -> Queries:
     queries = _read(path)
     chosen, colon, changed = (model or _only_model(name, queries)).partition(":")
     cls = click_model(chosen.strip())
-    attraction, named, users = {}, {}, {}
+    attraction, named, users, changes = {}, {}, {}, {}
     for query, models in queries.items():
         where = f"{name}: query {query!r}"
         block = models.get(cls.__name__) if isinstance(models, dict) else None
@@ -144,12 +154,28 @@ def load(path: str | os.PathLike[str], model: str = "") -> Queries:
                 raise ValueError(f"{where} has {len(items)} items and {len(attraction[query])} probabilities")
             named[query] = tuple(items)
         try:
-            given = cls.from_dict(block)
+            given = cls.from_dict({key: value for key, value in block.items() if key != "changes"})
             of_file = {key: getattr(given, key) for key in cls.shape if f"{key}=" not in changed}
             users[query] = parse_click_model(cls.__name__ + colon + changed, **of_file)
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from None
-    return Queries(attraction, {query: model for query, model in users.items() if model != CM()}, named)
+        if block.get("changes"):
+            changes[query] = _checked_changes(block["changes"], len(attraction[query]), where)
+    return Queries(attraction, {query: model for query, model in users.items() if model != CM()}, named, changes)
+
+
+def _checked_changes(values: Any, L: int, where: str) -> Changes:
+    """``[{"after": STEP, "attraction": [...]}, ...]``, in the order of the steps."""
+    found: list[tuple[int, tuple[float, ...]]] = []
+    for n, change in enumerate(values if isinstance(values, list) else [values]):
+        if not isinstance(change, dict) or not {"after", "attraction"} <= set(change):
+            raise ValueError(f'{where}: changes[{n}]: must be an object with "after" and "attraction"')
+        check_integer(f"{where}: changes[{n}]: after", change["after"], found[-1][0] + 1 if found else 1)
+        alpha = check_attraction(change["attraction"], f"{where}: changes[{n}]: attraction")
+        if len(alpha) != L:
+            raise ValueError(f"{where}: changes[{n}]: has {len(alpha)} probabilities for {L} items")
+        found.append((change["after"], tuple(map(float, alpha))))
+    return tuple(found)
 
 
 def _read(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -177,7 +177,7 @@ def test_load(file):
     plain = Queries.of({"a": [0.1, 0.2], "b": [0.3]})
     assert load(path) == load(str(path)) == Queries(plain.attraction, items={"a": ("x", "y")})
     assert load(path) != plain
-    with pytest.raises(ValueError, match="query 'b' has no \"DCM\" with \"attraction\"; it has CM"):
+    with pytest.raises(ValueError, match='query \'b\' has no "DCM" with "attraction"; it has CM'):
         load(path, model="DCM")
 
 
@@ -196,6 +196,22 @@ def test_load_another_click_model(file):
     assert only["a"].tolist() == [0.6]
     with pytest.raises(ValueError, match="query 'a': DCM: the parameter stop_after_click is missing"):
         load(file({"queries": {"a": {"DCM": {"attraction": [0.5]}}}}))
+
+
+def test_load_changes(file):
+    change = {"after": 10, "attraction": [0.5, 0.6]}
+    block = {"attraction": [0.1, 0.2]}
+    path = file({"queries": {"a": {"CM": {**block, "changes": [change, {**change, "after": 11}]}}}})
+    assert load(path).changes == {"a": ((10, (0.5, 0.6)), (11, (0.5, 0.6)))}
+    assert load(path) != load(file({"queries": {"a": {"CM": block}}}))
+    for changes, message in (
+        ([change, change], r"changes\[1\]: after=10: must be an integer of at least 11"),
+        ([{"after": 3}], r'changes\[0\]: must be an object with "after" and "attraction"'),
+        ([{"after": 3, "attraction": [1]}], r"changes\[0\]: has 1 probabilities for 2 items"),
+        ([{"after": 3, "attraction": [1, 2]}], r"changes\[0\]: attraction\[1\]=2"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            load(file({"queries": {"a": {"CM": {**block, "changes": changes}}}}))
 
 
 def test_load_real_queries(yandex40):

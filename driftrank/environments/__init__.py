@@ -12,6 +12,7 @@ from driftrank.environments.lower_bound import LowerBound
 from driftrank.environments.order_only import OrderOnly
 from driftrank.environments.piecewise_random import PiecewiseRandom
 from driftrank.environments.recurring import Recurring
+from driftrank.environments.replay import Replay
 from driftrank.environments.scaling import Scaling
 from driftrank.environments.silent import Silent
 from driftrank.environments.stationary import Stationary
@@ -30,6 +31,7 @@ __all__ = [
     "PiecewiseRandom",
     "QueryEnvironment",
     "Recurring",
+    "Replay",
     "Scaling",
     "Silent",
     "Stationary",

@@ -21,12 +21,15 @@ from driftrank.environments import (
     OrderOnly,
     PiecewiseRandom,
     Recurring,
+    Replay,
     Scaling,
     Silent,
 )
 from driftrank.environments.registry import environments, takes_queries
+from driftrank.queries import Queries
 
 LEVELS = {"q": [0.05, 0.6, 0.3, 0.02, 0.5, 1.0, 0.2, 0.4, 0.0, 0.25], "r": [0.3, 0.3, 0.1, 0.2, 0.2, 0.1]}
+CHANGES = {"q": ((20, (0.5,) * 10), (21, (0.1,) * 10), (90, (0.2,) * 9 + (0.9,)))}
 
 WORLDS = {
     "abrupt": Abrupt(LEVELS, k=2, period=37),
@@ -40,6 +43,8 @@ WORLDS = {
     "budget": Drift(LEVELS, k=2, shape="budget", period=11),
     "low CTR": LowCTR(horizon=100),
     "recurring": Recurring(LEVELS, k=2, regimes=3, period=23),
+    "replay": Replay(Queries(Queries.of(LEVELS).attraction, changes=CHANGES), k=2),
+    "replay, faster": Replay(Queries(Queries.of(LEVELS).attraction, changes=CHANGES), k=2, speed=7.3),
     "churn": Churn(LEVELS, k=2, period=10),
     "absent": Churn(LEVELS, k=2, period=10, absent=3),
     "unannounced": Churn(LEVELS, k=2, period=10, announced=False),
