@@ -22,10 +22,10 @@ from driftrank.kernels.compile import generate
 @dataclass(frozen=True)
 class Field:
     """One named array of a state: its dimensions (numbers, or ``"L"`` items, ``"K"`` positions), what it is filled
-    with, and whether it holds floats (64 bit) or integers (32 bit)."""
+    with, one number for all or one for each, and whether it holds floats (64 bit) or integers (32 bit)."""
 
     dims: tuple[str | int, ...]
-    fill: float = 0.0
+    fill: float | tuple[float, ...] = 0.0
     integer: bool = False
 
     def shape(self, L: int, K: int) -> tuple[int, ...]:
@@ -33,12 +33,12 @@ class Field:
         return tuple(known[d] if isinstance(d, str) else d for d in self.dims)
 
 
-def field(*dims: str | int, fill: float = 0.0) -> Field:
+def field(*dims: str | int, fill: float | tuple[float, ...] = 0.0) -> Field:
     """A field of floats."""
     return Field(dims, fill)
 
 
-def integers(*dims: str | int, fill: int = 0) -> Field:
+def integers(*dims: str | int, fill: int | tuple[int, ...] = 0) -> Field:
     """A field of integers."""
     return Field(dims, fill, integer=True)
 

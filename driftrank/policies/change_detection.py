@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, ClassVar
@@ -72,7 +73,8 @@ class ChangeDetection(IndexPolicy):
 
     def _shared(self, *names: str) -> dict[str, Any]:
         """The parameters that the base policy takes over: these, and what all policies have."""
-        return {name: getattr(self, name) for name in ("ties", "feedback", "order", *names)}
+        own = {item.name for item in dataclasses.fields(self)}
+        return {name: getattr(self, name) for name in ("ties", "feedback", "order", *names) if name in own}
 
     @property
     def memo(self) -> int:  # type: ignore[override]

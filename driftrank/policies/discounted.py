@@ -11,6 +11,7 @@ from driftrank.kernels import kernel, pure
 from driftrank.kernels.elementary import exp, log
 from driftrank.kernels.tuples import Field, field
 from driftrank.policies.base import IndexPolicy, Problem, provide
+from driftrank.policies.counts import PER_ITEM, Counts
 from driftrank.policies.durations import seconds
 from driftrank.validation import check_integer, check_number
 
@@ -37,7 +38,7 @@ def _no_rescaling(p, s, a):
 
 
 class Discounted(IndexPolicy):
-    r"""Policies whose index looks at discounted numbers of observations N(a) and clicks X(a).
+    r"""Policies whose index looks at discounted numbers of observations N and clicks X.
 
     A subclass writes ``index``, and ``level`` if it needs one, on top of the fields ``N`` and ``X``, which count in
     units of ``unit``, what an observation weighs now: the discounted numbers are N/unit and X/unit. So forgetting
@@ -46,6 +47,8 @@ class Discounted(IndexPolicy):
 
     * ``refresh(p, s, a)``: the counts of item ``a`` have changed;
     * ``rescaled(p, s, a)``: N, X and the unit were divided by the same number.
+
+    What is counted, of each item or by position as well, is up to ``counts``.
     """
 
     abstract: ClassVar[bool] = True
@@ -59,6 +62,7 @@ class Discounted(IndexPolicy):
     first_horizon: int = 1
     restart: bool = False
 
+    counts: ClassVar[Counts] = PER_ITEM
     refresh: ClassVar[Any]
     rescaled: ClassVar[Any] = staticmethod(_no_rescaling)
 
@@ -66,8 +70,8 @@ class Discounted(IndexPolicy):
         super().__init_subclass__(**kwargs)
         if hasattr(cls, "refresh"):
             provide(cls, "init", _init_by(cls.refresh))
-            provide(cls, "update", _update_by(cls.refresh, cls.rescaled))
-            provide(cls, "forget", _forget_by(cls.refresh))
+            provide(cls, "update", _update_by(cls.refresh, cls.rescaled, cls.counts))
+            provide(cls, "forget", _forget_by(cls.refresh, cls.counts))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -96,8 +100,7 @@ class Discounted(IndexPolicy):
 
     def fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
         return {
-            "N": field("L"),
-            "X": field("L"),
+            **self.counts.fields,
             **self.item_fields(),
             "unit": field(1, fill=1.0),
             "growth": field(1),  # 1/gamma, what the unit is multiplied by
@@ -145,32 +148,32 @@ def _init_by(refresh: Any) -> Any:
         if p.doubling:
             s.assumed[0] = p.first_horizon
             _set_discount(s, discount_for(s.assumed[0], p.n_breakpoints))
-        for a in range(s.N.shape[0]):
+        for a in range(p.L):
             refresh(p, s, a)
 
     return init
 
 
-def _forget_by(refresh: Any) -> Any:
+def _forget_by(refresh: Any, counts: Counts) -> Any:
+    clear = counts.clear
+
     @kernel
     def forget(p, s, e, a):
-        s.N[a] = 0.0
-        s.X[a] = 0.0
+        clear(p, s, a)
         refresh(p, s, a)
 
     return forget
 
 
-def _update_by(refresh: Any, rescaled: Any) -> Any:
-    forget = _forget_by(refresh)
+def _update_by(refresh: Any, rescaled: Any, counts: Counts) -> Any:
+    forget = _forget_by(refresh, counts)
+    add, divide = counts.add, counts.divide
 
     @kernel
     def rescale(p, s):
         """Bring the unit back to 1 before it overflows."""
-        for a in range(s.N.shape[0]):
-            if s.N[a] > 0.0:
-                s.N[a] = max(s.N[a] / s.unit[0], 1e-290)  # an item out of sight for ages stays seen
-                s.X[a] /= s.unit[0]
+        for a in range(p.L):
+            if divide(p, s, a, s.unit[0]):
                 rescaled(p, s, a)
         s.unit[0] = 1.0
 
@@ -184,10 +187,8 @@ def _update_by(refresh: Any, rescaled: Any) -> Any:
             rescale(p, s)
         one = s.unit[0]
         for i in range(observed):
-            a = r.items[i]
-            s.N[a] += one
-            if clicks[i]:
-                s.X[a] += one
+            a = np.int64(r.items[i])
+            add(p, s, a, i, clicks[i], one)
             refresh(p, s, a)
         before = s.clock[0]
         s.clock[0] = s.gamma[0] * before + (observed if p.clock == _PULLS else 1)
@@ -199,7 +200,7 @@ def _update_by(refresh: Any, rescaled: Any) -> Any:
             if p.restart:
                 s.clock[0] = 0.0
                 s.unit[0] = 1.0
-                for a in range(s.N.shape[0]):
+                for a in range(p.L):
                     forget(p, s, e, a)
         if changed and not p.timed:
             coming = max(s.clock[0], 1.0) if p.clock == _PULLS else s.gamma[0] * s.clock[0] + 1.0

@@ -120,13 +120,16 @@ def _any_item(e, c):
 @kernel
 def put_on_top(r, a, order):
     """Item ``a`` goes to the first position, those above it one further down; if it was not in the list, the worst
-    leaves, which is the last, or the first where the best come last."""
+    leaves, which is the last, the first where the best come last, or one of a lower score."""
     K = r.items.shape[0]
     i = 0
     while i < K and r.items[i] != a:
         i += 1
     if i == K:
         i = 0 if order == _INCREASING else K - 1
+        for j in range(K):  # where better items stand at positions that count more, the worst may stand anywhere
+            if r.score[j] < r.score[i]:
+                i = j
         r.items[i] = a
     u = r.score[i]
     for j in range(i, 0, -1):

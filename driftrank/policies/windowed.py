@@ -13,8 +13,12 @@ from driftrank.kernels import kernel, pure
 from driftrank.kernels.elementary import log
 from driftrank.kernels.tuples import Field, field, integers
 from driftrank.policies.base import IndexPolicy, Problem, provide
+from driftrank.policies.counts import PER_ITEM, Counts
 from driftrank.policies.durations import UNITS, is_duration, seconds
 from driftrank.validation import check_integer
+
+#: in place of an observation in the ring: the end of the step's list, and an item that has left
+_END, _GONE = -1, -2
 
 
 @kernel
@@ -29,7 +33,7 @@ def _no_level(p, steps):
 
 
 class Windowed(IndexPolicy):
-    r"""Policies whose index looks at the observations N(a) and clicks X(a) of the last steps.
+    r"""Policies whose index looks at the observations N and clicks X of the last steps.
 
     A subclass writes ``index`` on top of the fields ``N`` and ``X``, and further kernels as it needs them:
 
@@ -37,6 +41,8 @@ class Windowed(IndexPolicy):
     * ``level_of(p, steps)``: the level, given the number of steps in the window, the coming one included; worked out
       only when that number changes;
     * ``window_for(p, n)``: the window for a horizon n, which is rounded up.
+
+    What is counted, of each item or by position as well, is up to ``counts``.
     """
 
     abstract: ClassVar[bool] = True
@@ -50,6 +56,7 @@ class Windowed(IndexPolicy):
     first_horizon: int = 1
     restart: bool = False
 
+    counts: ClassVar[Counts] = PER_ITEM
     refresh: ClassVar[Any]
     level_of: ClassVar[Any] = staticmethod(_no_level)
     window_for: ClassVar[Any] = staticmethod(window_of_the_paper)
@@ -58,8 +65,8 @@ class Windowed(IndexPolicy):
         super().__init_subclass__(**kwargs)
         if hasattr(cls, "refresh"):
             provide(cls, "init", _init_by(cls.refresh, cls.level_of, cls.window_for))
-            provide(cls, "update", _update_by(cls.refresh, cls.level_of, cls.window_for))
-            provide(cls, "forget", forget_by(cls.refresh))
+            provide(cls, "update", _update_by(cls.refresh, cls.level_of, cls.window_for, cls.counts))
+            provide(cls, "forget", forget_by(cls.refresh, cls.counts))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -105,8 +112,7 @@ class Windowed(IndexPolicy):
 
     def fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
         return {
-            "N": field("L"),
-            "X": field("L"),
+            **self.counts.fields,
             **self.item_fields(),
             "assumed": field(1),
             "window": field(1),
@@ -132,7 +138,7 @@ def ring_fields(p: Mapping[str, Any]) -> dict[str, Field]:
     return {
         "next": integers(1),  # where the coming step goes in the ring
         "held": integers(1),  # how many steps the ring holds
-        "ring": integers(p["room"], "K", fill=-1),  # 2 * item + clicked, or -1
+        "ring": integers(p["room"], "K", fill=_END),  # 2 * item + clicked, by position
         "time": field(p["room"] if p["timed"] else 0),
     }
 
@@ -141,7 +147,7 @@ def move_ring(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Put the steps of a ring, oldest first, into a larger one."""
     held, room = int(old["held"][0]), old["ring"].shape[0]
     order = (int(old["next"][0]) - held + np.arange(held)) % room
-    new["ring"][:] = -1
+    new["ring"][:] = _END
     new["ring"][:held, : old["ring"].shape[1]] = old["ring"][order]
     if len(old["time"]):
         new["time"][:held] = old["time"][order]
@@ -156,17 +162,6 @@ def _oldest(p, s):
 
 
 @kernel
-def _take_away(p, s, begin):
-    """Take the observations of the step at ``begin`` out of the counts."""
-    for i in range(begin, begin + p.K):
-        code = s.ring[i]
-        if code < 0:
-            break
-        s.N[code >> 1] -= 1.0
-        s.X[code >> 1] -= code & 1
-
-
-@kernel
 def _among(r, observed, a):
     """Whether item ``a`` is among the first ``observed`` of the list."""
     for i in range(observed):
@@ -175,8 +170,19 @@ def _among(r, observed, a):
     return False
 
 
-def push_by(refresh: Any) -> Any:
+def push_by(refresh: Any, counts: Counts = PER_ITEM) -> Any:
     """The kernel that lets the oldest step leave a full window, and adds the step of an event."""
+    add = counts.add
+
+    @kernel
+    def take_away(p, s, begin):
+        """Take the observations of the step at ``begin`` out of the counts."""
+        for i in range(p.K):
+            code = np.int64(s.ring[begin + i])
+            if code == _END:
+                break
+            if code != _GONE:
+                add(p, s, code >> 1, i, code & 1, -1.0)
 
     @kernel
     def expire(p, s, now):
@@ -185,12 +191,13 @@ def push_by(refresh: Any) -> Any:
             n = _oldest(p, s)
             if now - s.time[n] < p.span:
                 break
-            _take_away(p, s, n * p.K)
+            take_away(p, s, n * p.K)
             for i in range(n * p.K, (n + 1) * p.K):
-                code = s.ring[i]
-                if code < 0:
+                code = np.int64(s.ring[i])
+                if code == _END:
                     break
-                refresh(p, s, code >> 1)
+                if code != _GONE:
+                    refresh(p, s, code >> 1)
             s.held[0] -= 1
 
     @kernel
@@ -205,25 +212,24 @@ def push_by(refresh: Any) -> Any:
         oldest = 0
         if full:  # the oldest step leaves
             oldest = _oldest(p, s) * p.K
-            _take_away(p, s, oldest)
+            take_away(p, s, oldest)
             s.held[0] -= 1
         for i in range(observed):
-            s.N[r.items[i]] += 1.0
-            s.X[r.items[i]] += clicks[i]
+            add(p, s, np.int64(r.items[i]), i, clicks[i], 1.0)
         if full:
             for i in range(oldest, oldest + p.K):
-                code = s.ring[i]
-                if code < 0:
+                code = np.int64(s.ring[i])
+                if code == _END:
                     break
-                if not _among(r, observed, code >> 1):  # else it is refreshed below
+                if code != _GONE and not _among(r, observed, code >> 1):  # else it is refreshed below
                     refresh(p, s, code >> 1)
         begin = s.next[0] * p.K
         for i in range(observed):
-            a = r.items[i]
+            a = np.int64(r.items[i])
             s.ring[begin + i] = 2 * a + clicks[i]
             refresh(p, s, a)
         if observed < p.K:
-            s.ring[begin + observed] = -1  # nothing after this is read
+            s.ring[begin + observed] = _END  # nothing after this is read
         s.held[0] += 1
         s.next[0] += 1
         if s.next[0] == p.room:
@@ -232,38 +238,30 @@ def push_by(refresh: Any) -> Any:
     return push
 
 
-def wipe_by(refresh: Any) -> Any:
+def wipe_by(refresh: Any, counts: Counts = PER_ITEM) -> Any:
     """The kernel that empties the window."""
+    clear = counts.clear
 
     @kernel
     def wipe(p, s):
         s.held[0] = 0
-        for a in range(s.N.shape[0]):
-            s.N[a] = 0.0
-            s.X[a] = 0.0
+        for a in range(p.L):
+            clear(p, s, a)
             refresh(p, s, a)
 
     return wipe
 
 
-def forget_by(refresh: Any) -> Any:
+def forget_by(refresh: Any, counts: Counts = PER_ITEM) -> Any:
     """The kernel that takes an item out of the window."""
+    clear = counts.clear
 
     @kernel
     def forget(p, s, e, a):
-        for begin in range(0, s.ring.shape[0], p.K):
-            kept = begin
-            for i in range(begin, begin + p.K):
-                code = s.ring[i]
-                if code < 0:
-                    break
-                if code >> 1 != a:
-                    s.ring[kept] = code
-                    kept += 1
-            if kept < begin + p.K:
-                s.ring[kept] = -1
-        s.N[a] = 0.0
-        s.X[a] = 0.0
+        for i in range(s.ring.shape[0]):
+            if s.ring[i] >= 0 and s.ring[i] >> 1 == a:
+                s.ring[i] = _GONE
+        clear(p, s, a)
         refresh(p, s, a)
 
     return forget
@@ -277,15 +275,15 @@ def _init_by(refresh: Any, level_of: Any, window_for: Any) -> Any:
             s.assumed[0] = p.first_horizon
             s.window[0] = max(np.ceil(window_for(p, s.assumed[0])), np.float64(p.smallest))
         s.level[0] = level_of(p, 1.0)
-        for a in range(s.N.shape[0]):
+        for a in range(p.L):
             refresh(p, s, a)
 
     return init
 
 
-def _update_by(refresh: Any, level_of: Any, window_for: Any) -> Any:
-    push = push_by(refresh)
-    wipe = wipe_by(refresh)
+def _update_by(refresh: Any, level_of: Any, window_for: Any, counts: Counts) -> Any:
+    push = push_by(refresh, counts)
+    wipe = wipe_by(refresh, counts)
 
     @kernel
     def update(p, s, e, r, clicks, observed):
