@@ -31,5 +31,11 @@ def suite_names(incomplete: str) -> list[str]:
     return _beginning(incomplete, dict.fromkeys([*(entry.name for entry in SUITE), *environments()]))
 
 
+def format_names(incomplete: str) -> list[str]:
+    from driftrank.logs.convert import formats
+
+    return _beginning(incomplete, ["auto", *formats()])
+
+
 def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if name.lower().startswith(incomplete.lower())]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
+import inspect
 import os
 import pkgutil
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
@@ -48,7 +50,8 @@ def start(arguments: Sequence[str]) -> int:
 def run(arguments: Sequence[str]) -> int:
     """Run a command line; returns the exit code. A bad value is one line on standard error, never a traceback."""
     debug = "--debug" in arguments or bool(os.environ.get("DRIFTRANK_DEBUG"))
-    with Stopping() as stopping:
+    with Stopping() as stopping, warnings.catch_warnings():
+        warnings.showwarning = _warn
         try:
             code = make_app()([a for a in arguments if a != "--debug"], prog_name="driftrank", standalone_mode=False)
             sys.stdout.flush()
@@ -75,24 +78,49 @@ def run(arguments: Sequence[str]) -> int:
             return code
 
 
+#: a command, or a group of them
+Commands = dict[str, "Callable[..., None] | Commands"]
+
+
 def make_app() -> typer.Typer:
     """The command with all its subcommands."""
-    names = {"help_option_names": ["-h", "--help"]}
-    app = typer.Typer(help=_HELP, pretty_exceptions_enable=False, rich_markup_mode=None, context_settings=names)
+    app = _typer(_HELP)
     app.callback(invoke_without_command=True)(_driftrank)
-    for name, command in commands().items():
-        app.command(name)(_stoppable(command))
+    _fill(app, commands(), __package__)
     return app
 
 
-def commands() -> dict[str, Callable[..., None]]:
-    """The subcommands, by name: functions that are called like the module they stand in."""
-    found = {}
-    for module in pkgutil.iter_modules([os.path.dirname(__file__)]):
+def _typer(text: str) -> typer.Typer:
+    names = {"help_option_names": ["-h", "--help"]}
+    return typer.Typer(help=text, pretty_exceptions_enable=False, rich_markup_mode=None, context_settings=names)
+
+
+def _fill(app: typer.Typer, found: Commands, package: str) -> None:
+    for name, command in found.items():
+        if isinstance(command, dict):
+            its = f"{package}.{name.replace('-', '_')}"
+            group = _typer(inspect.cleandoc(sys.modules[its].__doc__ or ""))
+            group.callback(invoke_without_command=True)(_help_of_group)
+            _fill(group, command, its)
+            app.add_typer(group, name=name)
+        else:
+            app.command(name)(_stoppable(command))
+
+
+def commands(package: str = __package__) -> Commands:
+    """The subcommands, by name: functions called like the module they stand in; packages are groups of them."""
+    found: Commands = {}
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
         if module.name != "app" and not module.name.startswith("_"):
-            function = getattr(importlib.import_module(f"driftrank.cli.{module.name}"), module.name)
-            found[module.name.replace("_", "-")] = function
+            full = f"{package}.{module.name}"
+            its = commands(full) if module.ispkg else getattr(importlib.import_module(full), module.name)
+            found[module.name.replace("_", "-")] = its
     return dict(sorted(found.items()))
+
+
+def _help_of_group(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 def _driftrank(
@@ -142,3 +170,11 @@ def _line(message: str) -> str:
 
 def _say(message: str) -> None:
     print(f"driftrank: {message}", file=sys.stderr)
+
+
+def _warn(message: Warning | str, category: type[Warning], *where: Any) -> None:
+    """Warnings for users are one line; others say where they come from."""
+    if category.__module__.startswith("driftrank."):
+        _say(f"warning: {message}")
+    else:
+        sys.stderr.write(warnings.formatwarning(message, category, *where[:2]))
