@@ -1,0 +1,275 @@
+"""Generated click logs, from users whose parameters are known."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from driftrank.environments.base import NEVER, Environment
+from driftrank.files import written
+from driftrank.kernels.compile import specialise
+from driftrank.kernels.rng import run_key
+from driftrank.logs.steps import impressions, yandex_lines
+from driftrank.progress import Progress, chosen_progress
+from driftrank.queries import Queries
+from driftrank.validation import check_choice, check_integer, check_number
+
+if TYPE_CHECKING:
+    pass
+
+#: how lists are ordered: at random; by attraction at first, with neighbours exchanged at random; by that alone
+ORDERS = ("shuffled", "swapped", "sorted")
+#: what is written
+FORMATS = ("auto", "parquet", "yandex")
+
+#: results on a page of the Yandex log
+RESULTS = 10
+
+_BATCH = 500_000
+#: the most digits of a 64-bit number, and a tab
+_WIDTH = 20
+
+
+@dataclass(frozen=True)
+class Generated:
+    """What a generated log holds."""
+
+    lists: int
+    clicks: int
+    numbered: bool  #: whether queries and items, whose names are no numbers, have numbers in the log instead
+
+
+def generate(
+    out: str | os.PathLike[str],
+    environment: Environment,
+    lists: int,
+    *,
+    order: str = "shuffled",
+    zipf: float = 0.0,
+    format: str = "auto",
+    seed: int = 0,
+    progress: bool | Progress | None = False,
+) -> Generated:
+    """Write a click log of simulated users. The same arguments give the same log, list by list.
+
+    Parameters
+    ----------
+    out
+        The file: Parquet in the project's schema, or the Yandex text format if it ends in ``.txt`` or ``.gz``.
+    environment
+        Queries, how their users click and how they change; a step is a list of the query. ``k`` is the length of lists.
+    lists
+        How many.
+    order
+        ``"shuffled"``: every list is as likely; ``"swapped"``: items in the order of their attraction at the first
+        step, in which neighbours are exchanged at random; ``"sorted"``: in that order.
+    zipf
+        How unequal queries are in frequency: the n-th comes up in proportion to :math:`n^{-z}`.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from driftrank.clickmodels import PBM
+    >>> from driftrank.environments import Stationary
+    >>> from driftrank.logs import open_log
+    >>> from driftrank.queries import yandex_like
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "log.parquet"
+    >>> generate(path, Stationary(yandex_like(2), k=10, click_model=PBM()), 1000).lists
+    1000
+    >>> open_log(path).count()
+    1000
+    """
+    check_integer("lists", lists, 1)
+    check_choice("order", order, ORDERS)
+    check_choice("format", format, FORMATS)
+    check_number("zipf", zipf, 0)
+    path = Path(out)
+    if format == "auto":
+        format = "yandex" if path.suffix in (".txt", ".gz", ".tsv") else "parquet"
+    if not path.parent.is_dir():
+        raise ValueError(f"out={os.fspath(out)!r}: there is no folder {path.parent}")
+    if environment.churns:
+        raise ValueError(f"environment={type(environment).__name__}: items that come and go cannot be generated")
+    if format == "yandex":
+        for name, alpha in environment.queries.attraction.items():
+            if environment.k != RESULTS or len(alpha) < RESULTS:
+                raise ValueError(
+                    f"k={environment.k}, {len(alpha)} items in query {name!r}: a list of the Yandex log has {RESULTS}"
+                )
+    names, numbered = _names(environment.queries, format == "yandex")
+    users = _Users(environment, lists, order, zipf, seed)
+    clicks = 0
+    write = _Yandex if format == "yandex" else _Parquet
+    with (
+        chosen_progress(progress, {path.name: lists}, "lists") as bar,
+        written(path) as temporary,
+        write(temporary, names) as sink,
+    ):
+        for first in range(0, lists, _BATCH):
+            batch = users.batch(first, min(_BATCH, lists - first))
+            clicks += batch.clicks
+            sink(batch)
+            bar.advance(path.name, len(batch.mask))
+    return Generated(lists, clicks, numbered)
+
+
+@dataclass(frozen=True, eq=False)
+class _Names:
+    """What queries and items are called in the log; items of all queries one after the other, from ``base[q]``."""
+
+    queries: NDArray[Any]
+    items: NDArray[Any]
+    base: NDArray[np.int64]
+
+
+def _names(queries: Queries, numbers: bool) -> tuple[_Names, bool]:
+    sizes = [len(alpha) for alpha in queries.attraction.values()]
+    base = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    names: list[Any] = list(queries)
+    items: list[Any] = [item for name in queries for item in queries.items.get(name, ())]
+    if len(items) != base[-1]:  # they are only numbered within their query: numbers that no other query has
+        items = [1000 * (q + 1) + a for q, size in enumerate(sizes) for a in range(size)]
+        if max(sizes) > 1000:
+            items = list(range(1, base[-1] + 1))
+    whole = [_whole(values) for values in (names, items)]
+    numbered = numbers and None in whole
+    if numbers:
+        whole = [w if w is not None else list(range(1, len(v) + 1)) for w, v in zip(whole, (names, items), strict=True)]
+    final = [w if w is not None else list(map(str, v)) for w, v in zip(whole, (names, items), strict=True)]
+    return _Names(np.array(final[0]), np.array(final[1]), base), numbered
+
+
+def _whole(values: list[Any]) -> list[int] | None:
+    """Values as integers that are not negative, if all are such and stay different."""
+    good = all(isinstance(v, int) or (isinstance(v, str) and v.isascii() and v.isdecimal()) for v in values)
+    numbers = [int(v) for v in values] if good else []
+    unchanged = good and all(0 <= n < 2**62 and str(n) == str(v) for n, v in zip(numbers, values, strict=True))
+    return numbers if unchanged else None
+
+
+@dataclass(frozen=True, eq=False)
+class _Batch:
+    first: int
+    query: NDArray[np.int32]
+    slots: NDArray[np.int32]  #: by position, -1 beyond the end
+    mask: NDArray[np.int64]
+    clicks: int
+
+
+class _Users:
+    """The users of an environment, flat as the kernel wants them."""
+
+    def __init__(self, environment: Environment, lists: int, order: str, zipf: float, seed: int) -> None:
+        queries = environment.queries
+        weights = np.arange(1, len(queries) + 1) ** -float(zipf)
+        self.share = np.cumsum(weights) / weights.sum()
+        self.share[-1] = 1.0
+        self.key = np.uint64(run_key(seed, "driftrank.logs.generate", 0))
+        self.style = ORDERS.index(order)
+        self.k = environment.k
+        until, alphas, count = [], [], []
+        for name in queries:
+            if environment.kind == "stationary":
+                ends, levels = np.array([NEVER]), queries[name][None]
+            else:
+                starts, levels, _ = environment.stretches(lists, name, 0, seed)
+                ends = np.append(starts[1:] - 1, NEVER)
+            until.append(ends)
+            alphas.append(levels)
+            count.append(len(ends))
+        self.base = np.concatenate([[0], np.cumsum([len(a) for a in queries.attraction.values()])]).astype(np.int64)
+        self.stretch = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+        self.until = np.concatenate(until).astype(np.int64)
+        self.alphas = np.concatenate([a.ravel() for a in alphas])
+        widths = np.repeat(np.diff(self.base), count)
+        self.row_of = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
+        self.order = np.concatenate([np.argsort(-a[0], kind="stable") for a in alphas]).astype(np.int64)
+        rows = [environment.users(name).row(len(queries[name]), self.k) for name in queries]
+        self.models = np.concatenate(rows)
+        self.model = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+        self.seen = np.zeros(len(queries), np.int64)
+        self.kernel = specialise(impressions, {"CLICK": environment.users().kernels().click})
+
+    def batch(self, first: int, n: int) -> _Batch:
+        most = int(np.diff(self.base).max())
+        query, mask = np.zeros(n, np.int32), np.zeros(n, np.int64)
+        slots = np.zeros((n, min(self.k, most)), np.int32)
+        clicks = self.kernel(
+            self.key, first, self.share, self.base, self.stretch, self.until, self.alphas, self.row_of,
+            self.models, self.model, self.seen, self.style, self.order, np.zeros(most, np.uint32),
+            np.zeros(most, np.int8), query, slots, mask,
+        )  # fmt: skip
+        return _Batch(first, query, slots, mask, clicks)
+
+
+Sink = Callable[[_Batch], None]
+
+
+class _Parquet(AbstractContextManager[Sink]):
+    """The project's schema; time is the running number of the list, and every list has its own user."""
+
+    def __init__(self, path: Path, names: _Names) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        self._names = names
+        self._queries, self._items = pa.array(names.queries), pa.array(names.items)
+        kinds = [("query", self._queries.type), ("time", pa.int64()), ("ranking", pa.list_(self._items.type))]
+        self._schema = pa.schema([*kinds, ("clicks", pa.list_(pa.int16())), ("user", pa.int64())])
+        self._writer = pq.ParquetWriter(path, self._schema, compression="zstd")
+
+    def __enter__(self) -> Sink:
+        return self._sink
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.close()
+
+    def _sink(self, batch: _Batch) -> None:
+        import pyarrow as pa
+
+        shown = batch.slots >= 0
+        pairs = (self._names.base[batch.query][:, None] + batch.slots)[shown]
+        clicked = (batch.mask[:, None] >> np.arange(batch.slots.shape[1])) & 1
+        positions = (np.nonzero(clicked)[1] + 1).astype(np.int16)
+        time = pa.array(np.arange(batch.first + 1, batch.first + 1 + len(batch.mask)))
+        rankings = pa.ListArray.from_arrays(_offsets(shown.sum(axis=1)), self._items.take(pa.array(pairs)))
+        clicks = pa.ListArray.from_arrays(_offsets(clicked.sum(axis=1)), pa.array(positions))
+        queries = self._queries.take(pa.array(batch.query))
+        self._writer.write_table(pa.Table.from_arrays([queries, time, rankings, clicks, time], schema=self._schema))
+
+
+def _offsets(sizes: NDArray[np.int64]) -> Any:
+    import pyarrow as pa
+
+    return pa.array(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32))
+
+
+class _Yandex(AbstractContextManager[Sink]):
+    """The text of the Yandex log: every list is a session."""
+
+    def __init__(self, path: Path, names: _Names) -> None:
+        self._names = names
+        # the name is a temporary one, of the same ending
+        self._file: Any = gzip.open(path, "wb", compresslevel=3) if path.suffix == ".gz" else path.open("wb")  # noqa: SIM115
+        self._lines = specialise(yandex_lines, {})
+
+    def __enter__(self) -> Sink:
+        return self._sink
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def _sink(self, batch: _Batch) -> None:
+        names = self._names
+        pairs = names.base[batch.query][:, None] + batch.slots
+        out = np.empty(len(batch.mask) * _WIDTH * (batch.slots.shape[1] + 3) + batch.clicks * 4 * _WIDTH, np.uint8)
+        end = self._lines(batch.first + 1, names.queries, names.items, batch.query, pairs, batch.mask, out)
+        self._file.write(out[:end].data)
