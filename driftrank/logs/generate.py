@@ -17,6 +17,7 @@ from driftrank.environments.base import NEVER, Environment
 from driftrank.files import written
 from driftrank.kernels.compile import specialise
 from driftrank.kernels.rng import run_key
+from driftrank.logs.schema import LONGEST
 from driftrank.logs.steps import impressions, yandex_lines
 from driftrank.progress import Progress, chosen_progress
 from driftrank.queries import Queries
@@ -52,6 +53,7 @@ def generate(
     environment: Environment,
     lists: int,
     *,
+    length: int | None = None,
     order: str = "shuffled",
     zipf: float = 0.0,
     format: str = "auto",
@@ -65,9 +67,11 @@ def generate(
     out
         The file: Parquet in the project's schema, or the Yandex text format if it ends in ``.txt`` or ``.gz``.
     environment
-        Queries, how their users click and how they change; a step is a list of the query. ``k`` is the length of lists.
+        Queries, how their users click and how they change; a step is a list of the query.
     lists
         How many.
+    length
+        Items in a list, where the query has so many; by default all that the longest query has.
     order
         ``"shuffled"``: every list is as likely; ``"swapped"``: items in the order of their attraction at the first
         step, in which neighbours are exchanged at random; ``"sorted"``: in that order.
@@ -82,12 +86,16 @@ def generate(
     >>> from driftrank.logs import open_log
     >>> from driftrank.queries import yandex_like
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "log.parquet"
-    >>> generate(path, Stationary(yandex_like(2), k=10, click_model=PBM()), 1000).lists
+    >>> generate(path, Stationary(yandex_like(2), click_model=PBM()), 1000).lists
     1000
     >>> open_log(path).count()
     1000
     """
     check_integer("lists", lists, 1)
+    longest = max(len(alpha) for alpha in environment.queries.attraction.values())
+    if length is None:
+        length = min(longest, LONGEST)
+    check_integer("length", length, 1, LONGEST)
     check_choice("order", order, ORDERS)
     check_choice("format", format, FORMATS)
     check_number("zipf", zipf, 0)
@@ -100,12 +108,12 @@ def generate(
         raise ValueError(f"environment={type(environment).__name__}: items that come and go cannot be generated")
     if format == "yandex":
         for name, alpha in environment.queries.attraction.items():
-            if environment.k != RESULTS or len(alpha) < RESULTS:
+            if length != RESULTS or len(alpha) < RESULTS:
                 raise ValueError(
-                    f"k={environment.k}, {len(alpha)} items in query {name!r}: a list of the Yandex log has {RESULTS}"
+                    f"length={length}, {len(alpha)} items in query {name!r}: a list of the Yandex log has {RESULTS}"
                 )
     names, numbered = _names(environment.queries, format == "yandex")
-    users = _Users(environment, lists, order, zipf, seed)
+    users = _Users(environment, lists, length, order, zipf, seed)
     clicks = 0
     write = _Yandex if format == "yandex" else _Parquet
     with (
@@ -167,14 +175,14 @@ class _Batch:
 class _Users:
     """The users of an environment, flat as the kernel wants them."""
 
-    def __init__(self, environment: Environment, lists: int, order: str, zipf: float, seed: int) -> None:
+    def __init__(self, environment: Environment, lists: int, length: int, order: str, zipf: float, seed: int) -> None:
         queries = environment.queries
         weights = np.arange(1, len(queries) + 1) ** -float(zipf)
         self.share = np.cumsum(weights) / weights.sum()
         self.share[-1] = 1.0
         self.key = np.uint64(run_key(seed, "driftrank.logs.generate", 0))
         self.style = ORDERS.index(order)
-        self.k = environment.k
+        self.k = length
         until, alphas, count = [], [], []
         for name in queries:
             if environment.kind == "stationary":

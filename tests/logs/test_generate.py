@@ -28,7 +28,7 @@ def rows(path: Path, columns: str = "query, time, ranking, clicks") -> list[Any]
 def test_clicks_are_those_of_the_model(tmp_path: Path) -> None:
     """As often as the model says, at every position, for every order."""
     model = DBN(satisfaction=(0.9, 0.2, 0.5), continuation=0.7)
-    made = generate(tmp_path / "log.parquet", Stationary(TWO, k=2, click_model=model), 60_000, seed=3)
+    made = generate(tmp_path / "log.parquet", Stationary(TWO, k=1, click_model=model), 60_000, length=2, seed=3)
     found = rows(tmp_path / "log.parquet")
     assert len(found) == made.lists == 60_000
     assert sum(len(clicks) for *_, clicks in found) == made.clicks
@@ -46,7 +46,7 @@ def test_clicks_are_those_of_the_model(tmp_path: Path) -> None:
 
 
 def test_frequencies(tmp_path: Path) -> None:
-    generate(tmp_path / "log.parquet", Stationary(yandex_like(4), k=3), 20_000, zipf=1.0)
+    generate(tmp_path / "log.parquet", Stationary(yandex_like(4)), 20_000, length=3, zipf=1.0)
     counts = np.array(
         [sum(name == f"yandex-like-0-{i}" for name, *_ in rows(tmp_path / "log.parquet")) for i in range(4)]
     )
@@ -56,7 +56,7 @@ def test_frequencies(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("order", ["swapped", "sorted"])
 def test_orders(tmp_path: Path, order: str) -> None:
-    generate(tmp_path / "log.parquet", Stationary({"q": [0.1, 0.5, 0.3, 0.2]}, k=4), 1000, order=order)
+    generate(tmp_path / "log.parquet", Stationary({"q": [0.1, 0.5, 0.3, 0.2]}), 1000, order=order)
     lists = {tuple(ranking) for _, _, ranking, _ in rows(tmp_path / "log.parquet")}
     assert (1001, 1002, 1003, 1000) in lists
     assert len(lists) == (1 if order == "sorted" else 8)  # three pairs of neighbours, each exchanged or not
@@ -68,7 +68,9 @@ def test_changes_come_at_their_steps(tmp_path: Path) -> None:
     generate(tmp_path / "log.parquet", Replay(queries, k=2), 250)
     clicked = [ranking[clicks[0] - 1] for _, _, ranking, clicks in rows(tmp_path / "log.parquet")]
     assert clicked == [1001] * 100 + [1000] * 150
-    generate(tmp_path / "log.parquet", Abrupt({"q": [0.0] * 4, "r": [0.0] * 4}, k=1, period=50, boost=1.0), 400)
+    generate(
+        tmp_path / "log.parquet", Abrupt({"q": [0.0] * 4, "r": [0.0] * 4}, k=1, period=50, boost=1.0), 400, length=1
+    )
     for query in "qr":
         without = [not clicks for name, _, _, clicks in rows(tmp_path / "log.parquet") if name == query]
         assert all(without[:50])
@@ -78,7 +80,7 @@ def test_changes_come_at_their_steps(tmp_path: Path) -> None:
 
 def test_yandex_text_says_the_same(tmp_path: Path) -> None:
     """Both formats hold the same lists; the text is gzipped where the name says so."""
-    world = Stationary(yandex_like(3, seed=1), k=10, click_model=DCM())
+    world = Stationary(yandex_like(3, seed=1), click_model=DCM())
     plain = generate(tmp_path / "log.parquet", world, 5000, seed=7)
     text = generate(tmp_path / "log.txt", world, 5000, seed=7)
     generate(tmp_path / "log.txt.gz", world, 5000, seed=7)
@@ -102,11 +104,11 @@ def test_the_same_again_whatever_the_batches(tmp_path: Path, monkeypatch: pytest
 
 def test_names_of_items_and_queries(tmp_path: Path) -> None:
     queries = Queries(Queries.of({"17": [0.5] * 10}).attraction, items={"17": tuple("abcdefghij")})
-    generate(tmp_path / "log.parquet", Stationary(queries, k=2), 50)
+    generate(tmp_path / "log.parquet", Stationary(queries), 50, length=2)
     found = rows(tmp_path / "log.parquet")
     assert {query for query, *_ in found} == {17}
     assert {item for _, _, ranking, _ in found for item in ranking} == set("abcdefghij")
-    assert generate(tmp_path / "log.txt", Stationary(queries, k=10), 50).numbered
+    assert generate(tmp_path / "log.txt", Stationary(queries), 50).numbered
     assert (tmp_path / "log.txt").read_text().startswith("1\t0\tQ\t17\t0\t")
 
 
@@ -118,6 +120,7 @@ def test_names_of_items_and_queries(tmp_path: Path) -> None:
         ({"zipf": -1}, "zipf=-1"),
         ({"format": "csv"}, "format='csv'"),
         ({"out": "nowhere/log.parquet"}, "there is no folder"),
+        ({"length": 63}, "length=63: must be an integer from 1 to 62"),
         ({"out": "log.txt"}, "a list of the Yandex log has 10"),
         ({"environment": Churn(TWO, k=1, period=10)}, "items that come and go"),
     ],
@@ -133,5 +136,5 @@ def test_queries_of_different_sizes(tmp_path: Path) -> None:
     """Every query has the parameters of its own users."""
     sizes = Queries.of({"a": [1.0, 1.0], "b": [1.0] * 4})
     users = {"a": DBN(satisfaction=1.0, continuation=1.0), "b": DBN(satisfaction=(0, 0, 0, 0), continuation=1.0)}
-    generate(tmp_path / "log.parquet", Stationary(Queries(sizes.attraction, users), k=2), 50)
+    generate(tmp_path / "log.parquet", Stationary(Queries(sizes.attraction, users), k=2), 50, length=2)
     assert {(query, len(clicks)) for query, _, _, clicks in rows(tmp_path / "log.parquet")} == {("a", 1), ("b", 2)}

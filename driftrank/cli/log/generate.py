@@ -33,7 +33,10 @@ def generate(
             autocompletion=environment_names,
         ),
     ] = "Stationary",
-    k: Annotated[int, typer.Option(metavar="K", help="Items in a list.")] = 10,
+    length: Annotated[
+        int | None, typer.Option(metavar="N", help="Items in a list.", show_default="all of the query")
+    ] = None,
+    k: Annotated[int, typer.Option(metavar="K", help="Of the environment: how many items count as the best.")] = 3,
     order: Annotated[
         str,
         typer.Option(
@@ -67,7 +70,17 @@ def generate(
     if not takes_queries(name):
         raise ValueError(f"env={env!r}: {name} has queries of its own; a log is generated from --queries")
     world = parse_environment(env, queries=parse_queries(queries, seed, click_model), k=k)
-    made = write(out, world, lists, order=order, zipf=zipf, format=format, seed=seed, progress=False if quiet else None)
+    made = write(
+        out,
+        world,
+        lists,
+        length=length,
+        order=order,
+        zipf=zipf,
+        format=format,
+        seed=seed,
+        progress=False if quiet else None,
+    )
     if not quiet:
         typer.echo(f"{out}: {made.lists:,} lists, {made.clicks:,} clicks")
         if made.numbered:

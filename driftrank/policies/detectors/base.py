@@ -73,7 +73,7 @@ class Detector:
 
     @staticmethod
     def _labels(stream: Iterable[Any]) -> NDArray[np.int8]:
-        labels = np.array(list(stream))
+        labels = stream if isinstance(stream, np.ndarray) else np.array(list(stream))
         if labels.size and not np.isin(labels, (0, 1)).all():
             raise ValueError("stream: must hold zeros and ones only")
         return labels.astype(np.int8)
