@@ -44,7 +44,8 @@ def start(arguments: Sequence[str]) -> int:
     try:
         return run(arguments)
     finally:
-        gc.freeze()
+        if "duckdb" not in sys.modules:  # which reports what was not collected
+            gc.freeze()
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -172,9 +173,11 @@ def _say(message: str) -> None:
     print(f"driftrank: {message}", file=sys.stderr)
 
 
-def _warn(message: Warning | str, category: type[Warning], *where: Any) -> None:
+def _warn(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+) -> None:
     """Warnings for users are one line; others say where they come from."""
     if category.__module__.startswith("driftrank."):
         _say(f"warning: {message}")
     else:
-        sys.stderr.write(warnings.formatwarning(message, category, *where[:2]))
+        sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))

@@ -78,7 +78,7 @@ def convert(
     >>> report.lists, report.clicks
     (1, 1)
     >>> print(report.describe().partition(": ")[2])
-    1 of 3 lines left out (1 a click on an item that was not shown)
+    1 of 3 lines left out
       1 x a click on an item that was not shown (left out)
           line 3: 1 9 C 99
     """
@@ -177,7 +177,7 @@ def _packing(schema: pa.Schema) -> dict[str, Any]:
 
 
 def converted(
-    files: Sequence[str], folder: Path, *, columns: Mapping[str, str], on_error: str
+    files: Sequence[str], folder: Path, *, columns: Mapping[str, str], on_error: str, quiet: bool
 ) -> tuple[list[str], Report]:
     """Convert the text files of a log into a folder; warns of what is lost. Parquet files stay where they are."""
     from driftrank.logs.log import is_parquet
@@ -189,7 +189,8 @@ def converted(
             made.append(file)
             continue
         made.append(str(folder / f"{i}.parquet"))
-        reports.append(convert(file, made[-1], columns=columns, on_error=on_error, progress=None))
-        if reports[-1].lost:
+        progress = False if quiet else None
+        reports.append(convert(file, made[-1], columns=columns, on_error=on_error, lines=True, progress=progress))
+        if reports[-1].lost and not quiet:
             warnings.warn(reports[-1].summary(), BadLines, stacklevel=3)
     return made, reports[0] if len(reports) == 1 else Report.together(reports)

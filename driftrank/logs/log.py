@@ -56,6 +56,7 @@ class Log:
     _select: str = dataclasses.field(default="*", repr=False)
     _where: tuple[str, ...] = dataclasses.field(default=(), repr=False)
     _table: str | None = dataclasses.field(default=None, repr=False)  #: of a DuckDB file
+    _lines: bool = dataclasses.field(default=False, repr=False)  #: whether a column says where lists stand in the text
     _copy: Temporary | None = dataclasses.field(default=None, repr=False)  #: of a text file
 
     @property
@@ -63,6 +64,19 @@ class Log:
         """What SQL can select from: exactly the schema's columns. To be used with :meth:`connect`."""
         table = _scan(self.files) if self._table is None else f"driftrank_log.{self._table}"
         relation = f"(SELECT {self._select} FROM {table})"
+        return f"(SELECT * FROM {relation} WHERE {' AND '.join(self._where)})" if self._where else relation
+
+    @property
+    def numbered(self) -> str:
+        """As :attr:`relation`, with two columns more: ``file``, from 0, and ``row`` (of text: line), from 1."""
+        if self._table is not None:
+            row, table = "row_number() OVER ()", f"driftrank_log.{self._table}"
+        else:
+            row, table = "file_row_number + 1", _scan(self.files, numbered=True)
+        if self._lines:
+            row = f"coalesce(line, {row})"
+        file = f"list_position([{', '.join(map(literal, self.files))}], filename) - 1" if len(self.files) > 1 else "0"
+        relation = f"(SELECT {self._select}, {file} AS file, {row} AS row FROM {table})"
         return f"(SELECT * FROM {relation} WHERE {' AND '.join(self._where)})" if self._where else relation
 
     def connect(self, memory: str | None = None, threads: int | None = None) -> duckdb.DuckDBPyConnection:
@@ -167,6 +181,7 @@ def open_log(
     columns: Mapping[str, str] | None = None,
     *,
     on_error: str = "skip",
+    quiet: bool = False,
     memory: str = MEMORY,
     threads: int | None = None,
 ) -> Log:
@@ -184,6 +199,8 @@ def open_log(
     on_error
         Bad lines of text: ``"skip"`` leaves them out, with a warning that says how many and why (:attr:`Log.report` has
         all); ``"stop"`` raises ValueError at the first.
+    quiet
+        No warning and no progress bar: the caller looks at the report.
     memory, threads
         What queries over the log may take: beyond that memory they use the disk; None for all cores.
 
@@ -212,12 +229,12 @@ def open_log(
         from driftrank.logs.convert import converted
 
         copy = Temporary()
-        files, report = converted(files, copy.path, columns=mapping, on_error=on_error)
+        files, report = converted(files, copy.path, columns=mapping, on_error=on_error, quiet=quiet)
         mapping = {}
     with connected(memory, threads) as connection:
         there = _describe(connection, name, _scan(files))
     types, select = selected(name, there, mapping)
-    return Log(name, types, tuple(files), report, memory, threads, mapping, select, (), None, copy)
+    return Log(name, types, tuple(files), report, memory, threads, mapping, select, (), None, report is not None, copy)
 
 
 def connected(memory: str = MEMORY, threads: int | None = None) -> duckdb.DuckDBPyConnection:
@@ -241,9 +258,10 @@ def is_parquet(file: str) -> bool:
         return stream.read(4) == b"PAR1"
 
 
-def _scan(files: Sequence[str]) -> str:
+def _scan(files: Sequence[str], numbered: bool = False) -> str:
     names = ", ".join(map(literal, files))
-    return f"read_parquet([{names}]{', union_by_name = true' if len(files) > 1 else ''})"
+    together = ", union_by_name = true" if len(files) > 1 else ""
+    return f"read_parquet([{names}]{together}{', file_row_number = true, filename = true' if numbered else ''})"
 
 
 def _files(name: str) -> list[str]:

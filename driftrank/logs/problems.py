@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from driftrank.validation import check_choice
@@ -29,6 +29,8 @@ ERRORS = {
     "empty": "a list without items",
     "long": "a list of more than 62 items",
     "group": "rows that do not make up one list",
+    "missing": "no query, time, ranking or clicks",
+    "propensities": "not a propensity in (0, 1] for every item",
 }
 
 #: what is odd about a line that is used all the same
@@ -37,6 +39,9 @@ WARNINGS = {
     "endless": "a session of more than 1,000 lists, taken as several",
     "blank": "a blank line",
     "nothing": "a file of 0 bytes",
+    "duplicate": "the same row once more",
+    "again": "one user, query and time, but another list or other clicks",
+    "clock": "time goes backwards",
 }
 
 
@@ -47,11 +52,8 @@ class BadLines(UserWarning):
 class Problem(NamedTuple):
     """A place where something is wrong."""
 
-    line: int  #: from 1; 0 for the file as a whole
+    line: int  #: or row, from 1; 0 for the file as a whole
     text: str  #: what stands there, or what about it
-
-    def __str__(self) -> str:
-        return f"line {self.line}: {self.text}" if self.line else self.text
 
 
 @dataclass(eq=False)
@@ -68,6 +70,8 @@ class Report:
         By kind of problem, how often.
     examples
         By kind of problem, the first of them.
+    unit
+        What problems are numbered by: ``"line"`` of a text, ``"row"`` of a table.
     """
 
     source: str
@@ -76,6 +80,12 @@ class Report:
     clicks: int = 0
     counts: dict[str, int] = field(default_factory=dict)
     examples: dict[str, list[Problem]] = field(default_factory=dict)
+    unit: str = "line"
+    verb: str = "left out"  #: what became of those that cannot be used
+
+    def copy(self) -> Report:
+        examples = {kind: list(problems) for kind, problems in self.examples.items()}
+        return replace(self, counts=dict(self.counts), examples=examples)
 
     def add(self, kind: str, line: int, text: str, count: int = 1) -> None:
         """One more, or several of which this is the first."""
@@ -99,7 +109,7 @@ class Report:
         first = [(examples[0], kind) for kind, examples in self.examples.items() if kind in ERRORS and examples]
         if first:
             problem, kind = min(first)
-            where = f"line {problem.line}: " if problem.line else ""
+            where = f"{self.unit} {problem.line}: " if problem.line else ""
             raise ValueError(f"{self.source}: {where}{ERRORS[kind]}: {problem.text}")
 
     def to_dict(self) -> dict[str, Any]:
@@ -131,26 +141,33 @@ class Report:
                 whole.examples[kind] = (whole.examples.get(kind, []) + told)[:EXAMPLES]
         return whole
 
+    def headline(self) -> str:
+        """How many lines were of no use."""
+        lost = f"{self.errors:,} of {self.lines:,} lines left out" if self.errors else f"all {self.lines:,} lines used"
+        return f"{self.source}: {lost}"
+
     def summary(self) -> str:
-        """One line."""
-        if not self.errors:
-            return f"{self.source}: all {self.lines:,} lines can be used"
-        kinds = (f"{count:,} {ERRORS[kind]}" for kind, count in self._in_order() if kind in ERRORS)
-        return f"{self.source}: {self.errors:,} of {self.lines:,} lines left out ({'; '.join(kinds)})"
+        """One line: how many lines were of no use, and why."""
+        kinds = [f"{count:,} x {ERRORS[kind]}" for kind, count in self._in_order() if kind in ERRORS]
+        return f"{self.headline()} ({'; '.join(kinds)})" if kinds else self.headline()
 
     def describe(self, examples: int = 3) -> str:
         """Every kind of problem, with some examples."""
-        lines = [self.summary()]
-        for kind, count in self._in_order():
-            lost = "left out" if kind in ERRORS else "kept"
-            lines.append(f"  {count:,} x {ERRORS.get(kind) or WARNINGS[kind]} ({lost})")
-            shown = self.examples[kind][:examples]
-            lines += [f"      {problem}" for problem in shown]
-            if count > len(shown):
-                lines.append(f"      and {count - len(shown):,} more")
-        return "\n".join(lines)
+        return "\n".join([self.headline(), *self.details(examples)])
 
     __str__ = describe
+
+    def details(self, examples: int = 3) -> list[str]:
+        """The lines of :meth:`describe` below the first."""
+        lines = []
+        for kind, count in self._in_order():
+            lost = self.verb if kind in ERRORS else "kept"
+            lines.append(f"  {count:,} x {ERRORS.get(kind) or WARNINGS[kind]} ({lost})")
+            shown = self.examples[kind][:examples]
+            lines += [f"      {f'{self.unit} {line:,}: ' if line else ''}{text}" for line, text in shown]
+            if count > len(shown):
+                lines.append(f"      and {count - len(shown):,} more")
+        return lines
 
     def _in_order(self) -> list[tuple[str, int]]:
         return [(kind, self.counts[kind]) for kind in (*ERRORS, *WARNINGS) if kind in self.counts]

@@ -76,5 +76,5 @@ def convert(
     if report.counts:
         typer.echo(report.describe(), err=True)
     if not quiet:
-        speed = f"{report.lines / seconds / 1e6:.1f} M lines/s" if seconds > 1 else f"{seconds:.1f} s"
-        typer.echo(f"{out}: {report.lists:,} lists, {report.clicks:,} clicks, from {report.lines:,} lines ({speed})")
+        speed = f", {report.lines / seconds / 1e6:.1f} M lines/s" if report.lines > 1e6 else ""
+        typer.echo(f"{out}: {report.lists:,} lists, {report.clicks:,} clicks, of {report.lines:,} lines{speed}")
