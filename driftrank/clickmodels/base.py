@@ -12,12 +12,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
 
+from driftrank.clickmodels.counts import ListCounts, PositionCounts
+from driftrank.clickmodels.em import Options
 from driftrank.validation import check_choice, check_integer, check_known
+
+if TYPE_CHECKING:
+    from driftrank.clickmodels.fitted import Fit
 
 #: what a list is worth: the chance of at least one click, the expected number of clicks, the chance that the user
 #: leaves satisfied
@@ -60,6 +65,10 @@ class ClickModel:
     marginals: ClassVar[Any]
     #: the belief at the top
     first: ClassVar[float] = 1.0
+    #: the counts of a log that it is fitted to: "positions" or "lists"
+    statistics: ClassVar[str]
+    #: those that it is fitted to where the usual way is not that of maximum likelihood
+    exact_statistics: ClassVar[str] = ""
 
     objective: str = "any"
 
@@ -73,6 +82,45 @@ class ClickModel:
         check_choice("objective", self.objective, self.objectives)
         for name, kind in self.shape.items():
             object.__setattr__(self, name, _checked(name, getattr(self, name), kind))
+
+    @classmethod
+    def fit(cls, log: Any, **options: Any) -> Fit:
+        """Estimate attraction and all parameters from a log.
+
+        Parameters
+        ----------
+        log
+            A click log, or its counts: :class:`~driftrank.clickmodels.counts.PositionCounts` or
+            :class:`~driftrank.clickmodels.counts.ListCounts`.
+        options
+            ``prior``, ``per_query``, ``exact``, ``level``, ``max_iterations``, ``tolerance``, as
+            :class:`~driftrank.clickmodels.em.Options` has them.
+        """
+        for name in options:
+            check_known("option", name, (field.name for field in dataclasses.fields(Options)))
+        how = Options(**options)
+        counts = log if isinstance(log, (PositionCounts, ListCounts)) else log.counts(cls.counts_for(how.exact))
+        kind = "positions" if isinstance(counts, PositionCounts) else "lists"
+        if kind not in (cls.statistics, cls.exact_statistics):
+            raise ValueError(f"log: holds counts of {kind}, but {cls.__name__} is fitted to those of {cls.statistics}")
+        if not len(counts):
+            raise ValueError("log: holds no lists, so there is nothing to fit")
+        return cls.estimate(counts, how)
+
+    @classmethod
+    def counts_for(cls, exact: bool = False) -> str:
+        """Which counts of a log it is fitted to.
+
+        >>> from driftrank.clickmodels import DCM
+        >>> DCM.counts_for(), DCM.counts_for(exact=True)
+        ('positions', 'lists')
+        """
+        return (exact and cls.exact_statistics) or cls.statistics
+
+    @classmethod
+    def estimate(cls, counts: Any, options: Options) -> Fit:
+        """The estimates from counts of the right kind; :meth:`fit` looks at them first."""
+        raise NotImplementedError
 
     def row(self, L: int, K: int) -> NDArray[np.float64]:
         """The parameters ``m`` for lists of K of L items: single numbers, those of items, those of ranks."""

@@ -7,6 +7,11 @@ from typing import ClassVar
 
 from driftrank.clickmodels.base import ONE, ClickModel
 from driftrank.clickmodels.chain import chain_marginals, chain_optimum, chain_value, chance_if_read, still_reading
+from driftrank.clickmodels.counts import ListCounts
+from driftrank.clickmodels.em import Options
+from driftrank.clickmodels.fitted import Fit
+from driftrank.clickmodels.hidden import Hidden
+from driftrank.clickmodels.reading import fit_reading
 from driftrank.kernels import kernel
 from driftrank.kernels.rng import derive, uniform
 
@@ -32,6 +37,34 @@ def _goes_on(m, alpha, k, a):
     return m[0] * (1.0 - alpha[a]) + alpha[a] * _goes_on_clicked(m, alpha, a)
 
 
+@kernel
+def _read_on(x, g, k):
+    return g[0], g[1] * (1.0 - x[0]) + g[2] * x[0]
+
+
+@kernel
+def _click_counts(x, g, k, on, off, x_num, x_den, g_num, g_den):
+    x_num[0] += 1.0
+    x_den[0] += 1.0
+    if on + off > 0.0:
+        go_on = g[1] * (1.0 - x[0]) + g[2] * x[0]
+        relevant_on = on * x[0] * g[2] / go_on
+        relevant = relevant_on + off * x[0] * (1.0 - g[2]) / (1.0 - go_on)
+        x_num[0] += relevant  # the click is one sign of attraction, the relevance that comes out after it another
+        x_den[0] += 1.0
+        g_num[1] += on - relevant_on
+        g_den[1] += 1.0 - relevant
+        g_num[2] += relevant_on
+        g_den[2] += relevant
+
+
+@kernel
+def _skip_counts(x, g, k, read, on, off, x_num, x_den, g_num, g_den):
+    x_den[0] += read
+    g_num[0] += on
+    g_den[0] += on + off
+
+
 class CCM(ClickModel):
     r"""The click chain model: users read on with probability :math:`\tau_1` after an item that they did not click,
     :math:`\tau_2` after a click on one that turns out not relevant, :math:`\tau_3` after a relevant one; an item is
@@ -49,6 +82,7 @@ class CCM(ClickModel):
     [2, 1]
     """
 
+    statistics: ClassVar[str] = "lists"
     shape: ClassVar[Mapping[str, str]] = {
         "continue_no_click": ONE,
         "continue_click_not_relevant": ONE,
@@ -88,3 +122,8 @@ class CCM(ClickModel):
     @kernel
     def after(m, alpha, k, a, b, clicked):
         return _goes_on_clicked(m, alpha, a) if clicked else m[0] * still_reading(alpha[a], b)
+
+    @classmethod
+    def estimate(cls, counts: ListCounts, options: Options) -> Fit:
+        """EM over whole lists: which part of the list was read, and which clicked items were relevant, is hidden."""
+        return fit_reading(cls, Hidden(_read_on, _click_counts, _skip_counts), counts, options)

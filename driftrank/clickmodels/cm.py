@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from driftrank.clickmodels.base import ClickModel
 from driftrank.clickmodels.chain import chain_marginals, chance_if_read, still_reading
+from driftrank.clickmodels.counting import Ratio, by_pair, fit_ratios
+from driftrank.clickmodels.counts import PositionCounts
+from driftrank.clickmodels.em import Options
+from driftrank.clickmodels.fitted import Fit
 from driftrank.clickmodels.placed import most_attractive
 from driftrank.kernels import kernel
 from driftrank.kernels.rng import derive, uniform
@@ -43,6 +49,7 @@ class CM(ClickModel):
     [1, 2]
     """
 
+    statistics: ClassVar[str] = "positions"
     values = {"any": any_click, "clicks": any_click, "sat": any_click}
     optima = {"any": best_for_any_click, "clicks": best_for_any_click, "sat": best_for_any_click}
     chance = staticmethod(chance_if_read)
@@ -69,3 +76,10 @@ class CM(ClickModel):
     @kernel
     def after(m, alpha, k, a, b, clicked):
         return 0.0 if clicked else still_reading(alpha[a], b)
+
+    @classmethod
+    def estimate(cls, counts: PositionCounts, options: Options) -> Fit:
+        """Clicks over views, in the part of every list that ends with its first click."""
+        read = counts.previous == 0
+        clicks, views = by_pair(counts, counts.clicks * read), by_pair(counts, counts.views * read)
+        return fit_ratios(cls, counts, {"attraction": Ratio(clicks, views)}, options)

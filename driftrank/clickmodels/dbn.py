@@ -7,6 +7,11 @@ from typing import ClassVar
 
 from driftrank.clickmodels.base import ITEM, ONE, ClickModel
 from driftrank.clickmodels.chain import chain_marginals, chain_optimum, chain_value, chance_if_read, still_reading
+from driftrank.clickmodels.counts import ListCounts
+from driftrank.clickmodels.em import Options
+from driftrank.clickmodels.fitted import Fit
+from driftrank.clickmodels.hidden import Hidden
+from driftrank.clickmodels.reading import fit_reading
 from driftrank.kernels import kernel
 from driftrank.kernels.rng import derive, uniform
 
@@ -31,6 +36,30 @@ def _goes_on(m, alpha, k, a):
     return m[0] * (1.0 - alpha[a] * m[1 + a])
 
 
+@kernel
+def _read_on(x, g, k):
+    return g[0], g[0] * (1.0 - x[1])
+
+
+@kernel
+def _click_counts(x, g, k, on, off, x_num, x_den, g_num, g_den):
+    x_num[0] += 1.0
+    x_den[0] += 1.0
+    if on + off > 0.0:
+        satisfied = off * x[1] / (1.0 - g[0] * (1.0 - x[1]))  # who leaves is satisfied, or not and leaves all the same
+        x_num[1] += satisfied
+        x_den[1] += 1.0
+        g_num[0] += on
+        g_den[0] += 1.0 - satisfied
+
+
+@kernel
+def _skip_counts(x, g, k, read, on, off, x_num, x_den, g_num, g_den):
+    x_den[0] += read
+    g_num[0] += on
+    g_den[0] += on + off
+
+
 class DBN(ClickModel):
     r"""The dynamic Bayesian network: a click satisfies the user with the item's own probability s, and then he leaves;
     an unsatisfied user reads on with probability :math:`\gamma` (Chapelle and Zhang, 2009).
@@ -50,6 +79,7 @@ class DBN(ClickModel):
     [1, 0]
     """
 
+    statistics: ClassVar[str] = "lists"
     shape: ClassVar[Mapping[str, str]] = {"satisfaction": ITEM, "continuation": ONE}
 
     objective: str = "sat"
@@ -91,3 +121,8 @@ class DBN(ClickModel):
     @kernel
     def after(m, alpha, k, a, b, clicked):
         return m[0] * (1.0 - m[1 + a] if clicked else still_reading(alpha[a], b))
+
+    @classmethod
+    def estimate(cls, counts: ListCounts, options: Options) -> Fit:
+        """EM over whole lists: which part of the list was read, and whether the last click satisfied, is hidden."""
+        return fit_reading(cls, Hidden(_read_on, _click_counts, _skip_counts), counts, options)

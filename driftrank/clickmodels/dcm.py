@@ -8,7 +8,13 @@ from typing import ClassVar
 from driftrank.clickmodels.base import RANK, ClickModel
 from driftrank.clickmodels.chain import chain_marginals, chance_if_read, still_reading
 from driftrank.clickmodels.cm import any_click, best_for_any_click
+from driftrank.clickmodels.counting import Ratio, by_pair, by_rank, fit_ratios
+from driftrank.clickmodels.counts import ListCounts, PositionCounts
+from driftrank.clickmodels.em import Options
+from driftrank.clickmodels.fitted import Fit
+from driftrank.clickmodels.hidden import Hidden, read_or_not
 from driftrank.clickmodels.placed import missed_value, placed_optimum
+from driftrank.clickmodels.reading import fit_reading
 from driftrank.clickmodels.searched import searched_optimum
 from driftrank.kernels import kernel
 from driftrank.kernels.rng import derive, uniform
@@ -40,6 +46,19 @@ def _clicks(m, alpha, items, room):
 _satisfied = missed_value(_stop)
 
 
+@kernel
+def _read_on(x, g, k):
+    return 1.0, 1.0 - g[k]
+
+
+@kernel
+def _click_counts(x, g, k, on, off, x_num, x_den, g_num, g_den):
+    x_num[0] += 1.0
+    x_den[0] += 1.0
+    g_num[k] += off
+    g_den[k] += on + off
+
+
 class DCM(ClickModel):
     r"""The dependent click model: after a click at rank k users leave with probability :math:`v_k`, otherwise they
     read on (Guo, Liu and Wang, 2009).
@@ -58,6 +77,8 @@ class DCM(ClickModel):
     [2, 1]
     """
 
+    statistics: ClassVar[str] = "positions"
+    exact_statistics: ClassVar[str] = "lists"
     shape: ClassVar[Mapping[str, str]] = {"stop_after_click": RANK}
 
     objective: str = "sat"
@@ -93,3 +114,13 @@ class DCM(ClickModel):
     @kernel
     def after(m, alpha, k, a, b, clicked):
         return 1.0 - m[k] if clicked else still_reading(alpha[a], b)
+
+    @classmethod
+    def estimate(cls, counts: PositionCounts | ListCounts, options: Options) -> Fit:
+        r"""From lists by EM. From positions in closed form (Guo, Liu and Wang, 2009), as though nobody read on after
+        the last click: :math:`\alpha` is clicks over views down to it, :math:`v_k` last clicks over clicks."""
+        if isinstance(counts, ListCounts):
+            return fit_reading(cls, Hidden(_read_on, _click_counts, read_or_not), counts, options)
+        clicks, last = (by_rank(counts, n, options.per_query) for n in (counts.clicks, counts.last_clicks))
+        attraction = Ratio(by_pair(counts, counts.clicks), by_pair(counts, counts.examined))
+        return fit_ratios(cls, counts, {"attraction": attraction, "stop_after_click": Ratio(last, clicks)}, options)

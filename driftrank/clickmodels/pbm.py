@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+import numpy as np
+
 from driftrank.clickmodels.base import RANK, ClickModel
+from driftrank.clickmodels.counts import PositionCounts
+from driftrank.clickmodels.em import Options
+from driftrank.clickmodels.examination import fit_examination
+from driftrank.clickmodels.fitted import Fit
 from driftrank.clickmodels.placed import missed_value, placed_optimum
 from driftrank.kernels import kernel
 from driftrank.kernels.rng import derive, uniform
@@ -46,6 +52,7 @@ class PBM(ClickModel):
     [2, 1]
     """
 
+    statistics: ClassVar[str] = "positions"
     shape: ClassVar[Mapping[str, str]] = {"examination": RANK}
 
     objective: str = "clicks"
@@ -79,3 +86,10 @@ class PBM(ClickModel):
     def marginals(m, alpha, items, out, room):
         for k in range(items.shape[0]):
             out[k] = m[k] * alpha[items[k]]
+
+    @classmethod
+    def estimate(cls, counts: PositionCounts, options: Options) -> Fit:
+        r"""EM (:mod:`driftrank.clickmodels.examination`). Only products of attraction and examination show, so
+        :math:`\kappa_1 = 1`."""
+        rank = counts.rank.astype(np.int64) - 1
+        return fit_examination(cls, counts, rank, counts.k, lambda kappa, unknown: kappa, options)

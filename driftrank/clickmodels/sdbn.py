@@ -9,7 +9,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.clickmodels.base import ITEM
+from driftrank.clickmodels.counting import Ratio, by_pair, fit_ratios
+from driftrank.clickmodels.counts import ListCounts, PositionCounts
 from driftrank.clickmodels.dbn import DBN
+from driftrank.clickmodels.em import Options
+from driftrank.clickmodels.fitted import Fit
+from driftrank.clickmodels.hidden import Hidden, read_or_not
+from driftrank.clickmodels.reading import fit_reading
+from driftrank.kernels import kernel
+
+
+@kernel
+def _read_on(x, g, k):
+    return 1.0, 1.0 - x[1]
+
+
+@kernel
+def _click_counts(x, g, k, on, off, x_num, x_den, g_num, g_den):
+    x_num[0] += 1.0
+    x_den[0] += 1.0
+    x_num[1] += off
+    x_den[1] += on + off
 
 
 class SDBN(DBN):
@@ -29,8 +49,20 @@ class SDBN(DBN):
     [0, 2]
     """
 
+    statistics: ClassVar[str] = "positions"
+    exact_statistics: ClassVar[str] = "lists"
     shape: ClassVar[Mapping[str, str]] = {"satisfaction": ITEM}
     continuation: ClassVar[float] = 1.0  # type: ignore[misc]
 
     def row(self, L: int, K: int) -> NDArray[np.float64]:
         return np.append(1.0, super().row(L, K))
+
+    @classmethod
+    def estimate(cls, counts: PositionCounts | ListCounts, options: Options) -> Fit:
+        r"""From lists by EM. From positions in closed form (Chapelle and Zhang, 2009), as though nobody read on after
+        the last click: :math:`\alpha` is clicks over views down to the last click, s last clicks over clicks."""
+        if isinstance(counts, ListCounts):
+            return fit_reading(cls, Hidden(_read_on, _click_counts, read_or_not), counts, options)
+        clicks, last = by_pair(counts, counts.clicks), by_pair(counts, counts.last_clicks)
+        attraction = Ratio(clicks, by_pair(counts, counts.examined))
+        return fit_ratios(cls, counts, {"attraction": attraction, "satisfaction": Ratio(last, clicks)}, options)

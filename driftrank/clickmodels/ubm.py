@@ -8,6 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from driftrank.clickmodels.base import PREVIOUS, ClickModel
+from driftrank.clickmodels.counts import PositionCounts
+from driftrank.clickmodels.em import Numbers, Options
+from driftrank.clickmodels.examination import fit_examination
+from driftrank.clickmodels.fitted import Fit
 from driftrank.clickmodels.placed import missed_value, placed_optimum
 from driftrank.clickmodels.searched import searched_optimum
 from driftrank.kernels import kernel
@@ -87,6 +91,7 @@ class UBM(ClickModel):
     [2, 1]
     """
 
+    statistics: ClassVar[str] = "positions"
     shape: ClassVar[Mapping[str, str]] = {"examination": PREVIOUS}
     first: ClassVar[float] = 0.0  # the belief: the rank of the last click, from 1
 
@@ -125,3 +130,18 @@ class UBM(ClickModel):
     @kernel
     def marginals(m, alpha, items, out, room):
         _fill_marginals(m, alpha, items, out)
+
+    @classmethod
+    def estimate(cls, counts: PositionCounts, options: Options) -> Fit:
+        """EM (:mod:`driftrank.clickmodels.examination`). Only products of attraction and examination show, so the first
+        rank is read for certain. What cannot happen, a click above from below, has the mean of the prior."""
+        k = counts.k
+        below, above = np.tril_indices(k)  # rank r, from 0, after a click at rank p, from 1; p = 0: none
+        rank = counts.rank.astype(np.int64) - 1
+
+        def table(cells: Numbers, unknown: float) -> Numbers:
+            full = np.full((len(cells), k, k), unknown)
+            full[:, below, above - 1] = cells  # p = 0 goes to the end
+            return full
+
+        return fit_examination(cls, counts, rank * (rank + 1) // 2 + counts.previous, len(below), table, options)

@@ -1,0 +1,84 @@
+"""How well a click model predicts clicks: likelihood by query, perplexity by rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from driftrank.clickmodels import steps
+from driftrank.clickmodels.base import ITEM, PREVIOUS, RANK
+from driftrank.clickmodels.counts import ListCounts
+from driftrank.clickmodels.lists import Lists
+from driftrank.kernels.compile import specialise
+
+if TYPE_CHECKING:
+    from driftrank.clickmodels.fitted import Fit
+
+#: nothing is taken to be less likely than this: a model may rule out what a log contains, such as a second click
+FLOOR = 1e-6
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """How well a click model predicts the clicks of a log."""
+
+    log_likelihood: Numbers  #: (Q,) of all lists of each query
+    lists: NDArray[np.int64]  #: (Q,) how many lists each query has
+    perplexity: Numbers  #: (K,) by rank, of P(click) whatever happens at other ranks
+    conditional_perplexity: Numbers  #: (K,) by rank, of P(click) given what happened above
+
+    @property
+    def mean_log_likelihood(self) -> float:
+        """Of a list."""
+        return float(self.log_likelihood.sum() / max(self.lists.sum(), 1))
+
+    @property
+    def mean_perplexity(self) -> float:
+        """Over ranks."""
+        return float(np.mean(self.perplexity))
+
+    @property
+    def mean_conditional_perplexity(self) -> float:
+        """Over ranks."""
+        return float(np.mean(self.conditional_perplexity))
+
+
+def evaluate(fit: Fit, counts: ListCounts) -> Evaluation:
+    """Evaluate a fit of the same pairs (:meth:`Fit.onto`) on these lists, in one pass."""
+    cls = fit.model
+    lists = Lists(counts)
+    starts = fit.pairs.starts
+    queries = len(fit.pairs.queries)
+    widest = int(np.diff(starts).max(initial=0))
+    kinds = list(cls.shape.items())
+    of_items = [fit.parameters[name] for name, kind in kinds if kind == ITEM]
+    groups = [{n: fit.parameters[n][g].tolist() for n, kind in kinds if kind != ITEM} for g in range(_groups(fit))]
+    blank: dict[str, Any] = {name: 0.5 for name, kind in kinds if kind == ITEM}
+    head = np.array([cls(**blank, **group).row(0, fit.k) for group in groups])
+    after_items = sum(fit.k if kind == RANK else fit.k**2 for _, kind in kinds if kind in (RANK, PREVIOUS))
+    model = cls(**blank, **groups[0])
+    group = np.arange(queries) if fit.options.per_query else np.zeros(queries, np.int64)
+    shown, missed, given = np.zeros(fit.k), np.zeros(fit.k), np.zeros(fit.k)
+    by_query = np.zeros(queries)
+    bindings = {
+        "CHANCE": cls.chance, "AFTER": cls.after, "MARGINALS": cls.marginals, "FIRST": cls.first, "FLOOR": FLOOR,
+    }  # fmt: skip
+    specialise(steps.evaluation_pass, bindings)(
+        starts, lists.query, lists.slots, lists.mask, lists.lists, fit.attraction, group, head,
+        head.shape[1] - after_items, np.array(of_items).reshape(len(of_items), len(fit.pairs)),
+        np.zeros(head.shape[1] + len(of_items) * widest), np.zeros(model.room(widest, fit.k)),
+        np.zeros(fit.k, np.uint32), np.zeros(fit.k), by_query, shown, missed, given,
+    )  # fmt: skip
+    count = np.bincount(lists.query, lists.lists, queries).astype(np.int64)
+    with np.errstate(invalid="ignore"):
+        seen = np.flatnonzero(shown)
+        return Evaluation(by_query, count, np.exp(missed[seen] / shown[seen]), np.exp(given[seen] / shown[seen]))
+
+
+def _groups(fit: Fit) -> int:
+    return len(fit.pairs.queries) if fit.options.per_query else 1

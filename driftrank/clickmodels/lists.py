@@ -1,0 +1,35 @@
+"""The lists of a log in the order in which they are gone through."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from driftrank.clickmodels.counts import ListCounts
+
+Numbers = NDArray[np.float64]
+
+
+class Lists:
+    """The lists of a log, sorted by query."""
+
+    def __init__(self, counts: ListCounts) -> None:
+        slots = counts.slots
+        if np.any((slots[:, :-1] < 0) & (slots[:, 1:] >= 0)) or np.any(slots[:, :1] < 0):
+            raise ValueError("slots: every list must begin with a pair, and have no gap")
+        query = counts.pairs.query[slots[:, 0]] if len(slots) else np.zeros(0, np.int64)
+        order = np.argsort(query, kind="stable") if np.any(np.diff(query) < 0) else slice(None)
+        self.query = query[order]
+        self.slots = np.ascontiguousarray(slots[order])
+        self.mask, self.lists = counts.mask[order], counts.lists[order]
+        self.starts = np.searchsorted(self.query, np.arange(len(counts.pairs.queries) + 1))
+
+    def per_pair(self, pairs: int) -> tuple[Numbers, Numbers]:
+        """How often each pair was shown, and how often it was clicked."""
+        views, clicks = np.zeros(pairs), np.zeros(pairs)
+        for k in range(self.slots.shape[1]):
+            there = self.slots[:, k] >= 0
+            pair, lists = self.slots[there, k], self.lists[there]
+            views += np.bincount(pair, lists, pairs)
+            clicks += np.bincount(pair, lists * (self.mask[there] >> k & 1), pairs)
+        return views, clicks
