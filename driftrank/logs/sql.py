@@ -101,10 +101,11 @@ _DIALECTS: Mapping[str, _Dialect] = {
 DIALECTS = tuple(_DIALECTS)
 
 
-def aggregation(kind: str, relation: str) -> str:
+def aggregation(kind: str, relation: str, counted: bool = False) -> str:
     """The aggregation of a relation in DuckDB, without its empty lists; rows come in no order.
 
-    Clicks beyond the end of a list, and lists that are too long, are errors.
+    Clicks beyond the end of a list, and lists that are too long, are errors. If ``counted``, the relation holds the
+    statistics of lists, from which those of positions follow.
 
     >>> import duckdb
     >>> log = "(SELECT 'tea' AS query, ['a', 'b'] AS ranking, [2] AS clicks)"
@@ -120,8 +121,11 @@ def aggregation(kind: str, relation: str) -> str:
         " WHEN mask >> LEN(ranking) > 0 THEN ERROR('a click beyond the end of its list') ELSE TRUE END"
     )
     ours = ours._replace(shown=f"{ours.shown} WHERE {right}")
+    if counted:
+        ours = ours._replace(lists=f"SELECT * FROM {relation}")
     *steps, (_, last) = _steps(kind, ours, f"{relation} WHERE LEN(ranking) > 0")
-    text = f"WITH {', '.join(f'{name} AS ({text})' for name, text in steps)} {last}"
+    kept = [f"{name} AS ({text})" for name, text in steps if not (counted and name == "masked")]
+    text = f"WITH {', '.join(kept)} {last}"
     return text if kind == "positions" else f"SELECT * FROM ({text}) WHERE {right}"
 
 

@@ -1,0 +1,235 @@
+"""Sufficient statistics of a click log: counted in SQL, added up, written and read."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from driftrank.clickmodels.counts import ListCounts, PositionCounts
+from driftrank.files import written
+from driftrank.logs.log import Log, connected
+from driftrank.logs.pairs import number_lists, number_positions
+from driftrank.logs.schema import literal
+from driftrank.logs.sql import COLUMNS, KEYS, aggregation
+from driftrank.progress import Progress, chosen_progress
+from driftrank.validation import check_choice
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+    from driftrank.engine.cluster import Cluster
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """All that a log says to click models. Statistics of parts of a log add up to those of the whole (:func:`merge`).
+
+    Attributes
+    ----------
+    kind
+        ``"positions"``: how often an item was shown and clicked, by query, rank and rank of the click above; for CM,
+        DCM, simplified DBN, PBM and UBM. ``"lists"``: how often a list was shown and clicked in a certain way; for all.
+    table
+        An Arrow table with the columns of that kind (:data:`driftrank.logs.sql.COLUMNS`), sorted by those that say
+        what a row is about, so that the same log gives the same table, however it was counted.
+
+    Examples
+    --------
+    >>> import duckdb, pathlib, tempfile
+    >>> from driftrank.logs import open_log
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "log.parquet"
+    >>> _ = duckdb.sql(f"COPY (SELECT 'tea' AS query, 7 AS time, [3, 1] AS ranking, [2] AS clicks) TO '{path}'")
+    >>> statistics = aggregate(open_log(path), "positions")
+    >>> statistics.table.to_pylist()[0]
+    {'query': 'tea', 'item': 1, 'rank': 2, 'previous': 0, 'views': 1, 'clicks': 1, 'examined': 1, 'last_clicks': 1}
+    >>> merge([statistics, statistics]).counts().views.tolist()
+    [2, 2]
+    """
+
+    kind: str
+    table: pa.Table
+
+    @property
+    def lists(self) -> int:
+        """How many lists were counted, empty ones not."""
+        import pyarrow.compute as pc
+
+        if self.kind == "lists":
+            return pc.sum(self.table["lists"]).as_py() or 0
+        return pc.sum(self.table.filter(pc.equal(self.table["rank"], 1))["views"]).as_py() or 0
+
+    def positions(self) -> Statistics:
+        """The statistics of positions, from those of lists."""
+        if self.kind == "positions":
+            return self
+        with connected() as connection:
+            connection.register("counted", self.table)
+            return _run(connection, "positions", aggregation("positions", "counted", counted=True))
+
+    def counts(self, queries: Iterable[Any] | None = None) -> PositionCounts | ListCounts:
+        """As click models take them, of all queries or of some."""
+        table = self.table if queries is None else self._only(queries)
+        if self.kind == "positions":
+            pairs, pair = number_positions(table)
+            return PositionCounts(pairs, pair, *(_array(table[name]) for name in COLUMNS["positions"][2:]))
+        pairs, slots = number_lists(table)
+        return ListCounts(pairs, slots, _array(table["mask"]), _array(table["lists"]))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to a Parquet or CSV file, by the end of its name; it appears when it is complete."""
+        target = Path(path)
+        check_choice("path ends in", target.suffix, (".parquet", ".csv"))
+        if not target.parent.is_dir():
+            raise ValueError(f"{target}: there is no folder {target.parent}")
+        form = "(FORMAT parquet, COMPRESSION zstd)" if target.suffix == ".parquet" else "(FORMAT csv, HEADER)"
+        flat = self.kind == "lists" and target.suffix == ".csv"
+        columns = "* REPLACE (to_json(ranking) AS ranking)" if flat else "*"
+        with connected() as connection, written(target) as temporary:
+            connection.register("counted", self.table)
+            connection.execute(f"COPY (SELECT {columns} FROM counted) TO {literal(str(temporary))} {form}")
+
+    def _only(self, queries: Iterable[Any]) -> pa.Table:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        of_log = self.table["query"].type
+        wanted = pa.array(_names(queries, pa.types.is_integer(of_log)), of_log)
+        return self.table.filter(pc.is_in(self.table["query"], value_set=wanted))
+
+
+def aggregate(
+    log: Log,
+    kind: str,
+    *,
+    queries: Iterable[Any] | None = None,
+    device: str = "cpu",
+    cluster: Cluster | None = None,
+    progress: bool | Progress | None = False,
+) -> Statistics:
+    """Count a log.
+
+    Parameters
+    ----------
+    log
+        From :func:`driftrank.logs.open_log`. What outgrows its ``memory`` goes to disk.
+    kind
+        ``"positions"`` or ``"lists"``.
+    queries
+        Only these; None: all.
+    device
+        ``"cpu"``: here, with all of the log's threads. ``"cluster"``: file by file on many machines, which must reach
+        the files by the same names; the result is the same.
+    cluster
+        One that is open; None: workers are started on this machine.
+    progress
+        Whether to show a bar, by file; None: where a person is watching.
+    """
+    check_choice("kind", kind, tuple(COLUMNS))
+    check_choice("device", device, ("cpu", "cluster"))
+    wanted = None if queries is None else _names(queries, log.types["query"] == "BIGINT")
+    if device == "cpu":
+        return _aggregate(log, kind, wanted)
+    from driftrank.engine.cluster import Cluster
+
+    # tasks run beside each other on a machine
+    parts = [dataclasses.replace(part, threads=log.threads or 1) for part in log.parts()]
+    label = Path(log.source).name
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="driftrank-statistics-")))
+        bar = stack.enter_context(chosen_progress(progress, {label: len(parts)}, "files"))
+        workers = cluster or stack.enter_context(Cluster())
+        files = [folder / f"{i}.parquet" for i in range(len(parts))]
+        for i, written_there in workers.map(_aggregate_part, [(part, kind, wanted) for part in parts]):
+            files[i].write_bytes(written_there)
+            bar.advance(label, 1)
+        with connected(log.memory, log.threads) as connection:
+            names = ", ".join(literal(str(file)) for file in files)
+            return _run(connection, kind, _sums(kind, f"read_parquet([{names}])"))
+
+
+def merge(parts: Sequence[Statistics]) -> Statistics:
+    """The statistics of several logs together."""
+    if not parts:
+        raise ValueError("parts=[]: must be at least one")
+    kind = parts[0].kind
+    for part in parts:
+        if part.kind != kind:
+            raise ValueError(f"statistics of {kind} and of {part.kind} do not add up")
+        if part.table.schema.types != parts[0].table.schema.types:
+            raise ValueError("statistics of which one has text where the other has numbers do not add up")
+    with connected() as connection:
+        for i, part in enumerate(parts):
+            connection.register(f"part{i}", part.table)
+        union = " UNION ALL ".join(f"SELECT * FROM part{i}" for i in range(len(parts)))
+        return _run(connection, kind, _sums(kind, f"({union})"))
+
+
+def _aggregate(log: Log, kind: str, queries: list[Any] | None) -> Statistics:
+    import duckdb
+    import pyarrow as pa
+
+    with log.connect() as connection:
+        relation = log.relation
+        if queries is not None:
+            type_ = pa.int64() if log.types["query"] == "BIGINT" else pa.string()
+            connection.register("driftrank_queries", pa.table({"query": pa.array(queries, type_)}))
+            relation = f"(SELECT * FROM {relation} WHERE query IN (SELECT query FROM driftrank_queries))"
+        try:
+            return _run(connection, kind, aggregation(kind, relation))
+        except (duckdb.InvalidInputException, duckdb.OutOfRangeException) as error:
+            reason = str(error).strip().splitlines()[0].removeprefix("Invalid Input Error: ")
+            if isinstance(error, duckdb.OutOfRangeException):  # a shift by a number that is none of bits
+                reason = "a click at a position that no list has"
+            raise ValueError(f"{log.source}: {reason}; see driftrank log check") from None
+
+
+def _aggregate_part(task: tuple[Log, str, list[Any] | None]) -> bytes:
+    """On a worker: the statistics as a Parquet file, which is small and can be merged without being in memory."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    buffer = pa.BufferOutputStream()
+    pq.write_table(_aggregate(*task).table, buffer, compression="zstd")
+    return bytes(buffer.getvalue())
+
+
+def _sums(kind: str, relation: str) -> str:
+    """Rows of one key added up."""
+    keys, counts = COLUMNS[kind][: KEYS[kind]], COLUMNS[kind][KEYS[kind] :]
+    sums = ", ".join(f"sum({name}) AS {name}" for name in counts)
+    return f"SELECT {', '.join(keys)}, {sums} FROM {relation} GROUP BY {', '.join(keys)}"
+
+
+def _run(connection: duckdb.DuckDBPyConnection, kind: str, sql: str) -> Statistics:
+    """The rows of a query in their order, and with their types."""
+    columns = COLUMNS[kind]
+    types = {"rank": "SMALLINT", "previous": "SMALLINT"} | dict.fromkeys(columns[KEYS[kind] :], "BIGINT")
+    cast = ", ".join(f"CAST({name} AS {types[name]}) AS {name}" if name in types else name for name in columns)
+    connection.execute("SET preserve_insertion_order = false")  # less memory; the order is asked for
+    order = ", ".join(columns[: KEYS[kind]])
+    return Statistics(kind, connection.sql(f"SELECT {cast} FROM ({sql}) ORDER BY {order}").to_arrow_table())
+
+
+def _names(queries: Iterable[Any], integers: bool) -> list[Any]:
+    """Queries as a log has them: text, or integers."""
+    names = [q.item() if isinstance(q, np.generic) else q for q in queries]
+    if not integers:
+        return [str(q) for q in names]
+    try:
+        return [int(q) for q in names]
+    except (TypeError, ValueError):
+        raise ValueError(f"queries={names[:3]!r}: must be integers, as in the log") from None
+
+
+def _array(column: pa.ChunkedArray) -> NDArray[Any]:
+    return np.array(column.to_numpy())  # a copy that can be written to: kernels are compiled for these
