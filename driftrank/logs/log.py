@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from driftrank.validation import check_integer, check_number
 if TYPE_CHECKING:
     import duckdb
 
+    from driftrank.clickmodels.counts import ListCounts, PositionCounts
     from driftrank.logs.problems import Report
 
 #: how much memory a query over a log takes before it goes on to disk
@@ -96,6 +97,15 @@ class Log:
         """How many lists."""
         with self.connect() as connection:
             return int(self._value(connection, "count(*)"))
+
+    def counts(self, kind: str, queries: Iterable[Any] | None = None) -> PositionCounts | ListCounts:
+        """What click models are fitted to, ``"positions"`` or ``"lists"``: of all queries, or of some.
+
+        :func:`driftrank.logs.statistics.aggregate` counts on a cluster too, and gives what can be saved and merged.
+        """
+        from driftrank.logs.statistics import aggregate
+
+        return aggregate(self, kind, queries=queries).counts()
 
     def span(self) -> tuple[Any, Any]:
         """The first and the last time; None where the log is empty."""
