@@ -74,7 +74,7 @@ class Statistics:
             return self
         with connected() as connection:
             connection.register("counted", self.table)
-            return _run(connection, "positions", aggregation("positions", "counted", counted=True))
+            return sorted_rows(connection, "positions", aggregation("positions", "counted", counted=True))
 
     def counts(self, queries: Iterable[Any] | None = None) -> PositionCounts | ListCounts:
         """As click models take them, of all queries or of some."""
@@ -154,7 +154,7 @@ def aggregate(
             bar.advance(label, 1)
         with connected(log.memory, log.threads) as connection:
             names = ", ".join(literal(str(file)) for file in files)
-            return _run(connection, kind, _sums(kind, f"read_parquet([{names}])"))
+            return sorted_rows(connection, kind, sums(kind, f"read_parquet([{names}])"))
 
 
 def merge(parts: Sequence[Statistics]) -> Statistics:
@@ -171,7 +171,7 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
         for i, part in enumerate(parts):
             connection.register(f"part{i}", part.table)
         union = " UNION ALL ".join(f"SELECT * FROM part{i}" for i in range(len(parts)))
-        return _run(connection, kind, _sums(kind, f"({union})"))
+        return sorted_rows(connection, kind, sums(kind, f"({union})"))
 
 
 def _aggregate(log: Log, kind: str, queries: list[Any] | None) -> Statistics:
@@ -185,7 +185,7 @@ def _aggregate(log: Log, kind: str, queries: list[Any] | None) -> Statistics:
             connection.register("driftrank_queries", pa.table({"query": pa.array(queries, type_)}))
             relation = f"(SELECT * FROM {relation} WHERE query IN (SELECT query FROM driftrank_queries))"
         try:
-            return _run(connection, kind, aggregation(kind, relation))
+            return sorted_rows(connection, kind, aggregation(kind, relation))
         except (duckdb.InvalidInputException, duckdb.OutOfRangeException) as error:
             reason = str(error).strip().splitlines()[0].removeprefix("Invalid Input Error: ")
             if isinstance(error, duckdb.OutOfRangeException):  # a shift by a number that is none of bits
@@ -203,14 +203,14 @@ def _aggregate_part(task: tuple[Log, str, list[Any] | None]) -> bytes:
     return bytes(buffer.getvalue())
 
 
-def _sums(kind: str, relation: str) -> str:
+def sums(kind: str, relation: str) -> str:
     """Rows of one key added up."""
     keys, counts = COLUMNS[kind][: KEYS[kind]], COLUMNS[kind][KEYS[kind] :]
     sums = ", ".join(f"sum({name}) AS {name}" for name in counts)
     return f"SELECT {', '.join(keys)}, {sums} FROM {relation} GROUP BY {', '.join(keys)}"
 
 
-def _run(connection: duckdb.DuckDBPyConnection, kind: str, sql: str) -> Statistics:
+def sorted_rows(connection: duckdb.DuckDBPyConnection, kind: str, sql: str) -> Statistics:
     """The rows of a query in their order, and with their types."""
     columns = COLUMNS[kind]
     types = {"rank": "SMALLINT", "previous": "SMALLINT"} | dict.fromkeys(columns[KEYS[kind] :], "BIGINT")
