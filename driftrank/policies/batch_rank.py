@@ -47,7 +47,8 @@ class BatchRank(Policy):
     The printed algorithm leaves a batch as it is that has as many items as positions and cannot be split; here it goes
     to the next stage, as the analysis assumes. An item that is not a candidate misses its turn and has wider bounds;
     one that was away for a whole stage has no say in it, and stays in the lower part of a split. A new item joins the
-    lowest batch, which starts anew.
+    lowest batch, which starts anew. Every position of a list counts, below a click too (feedback ``"all"``): items are
+    compared at the same positions, so nobody need know which were looked at.
 
     State: 2 L + K floats and 4 L + 2 K + 1 integers. A step costs O(L). ``scores`` are the click rates of the stage,
     less the position of the batch.

@@ -59,7 +59,8 @@ class BubbleRank(Policy):
     of order :math:`\frac{K (K + V)}{\Delta_{\min}} \ln n`, and never more than V + K/2 wrongly ordered pairs on show,
     with probability :math:`1 - \sqrt\delta K^2 n`. The threshold is wide: of two new items, one must win :math:`4
     \ln(1/\delta)` times in a row, 185 times at n = 100,000. Where only some items are candidates, the base list without
-    the others is shown. A new item goes to the end of the base list.
+    the others is shown. A new item goes to the end of the base list. Every position of a list counts, below a click too
+    (feedback ``"all"``): neighbours are compared that took turns.
 
     State: :math:`L^2 + 2 L` integers (who won against whom how often). A step costs O(K), and O(L) where it looks
     outside. ``scores`` are minus the places in the base list.

@@ -14,7 +14,9 @@ class DCMPolicy(Placed):
     After a click at position k such a user leaves, satisfied, with probability :math:`v_k`. Everything down to the last
     click was looked at, and the best list has its most attractive item where :math:`v` is largest, the next where it is
     next to largest, and so on. So any policy for the cascade model becomes one for this model when it learns from the
-    positions down to the last click and its items are placed in that order: ``class Mine(DCMPolicy, CascadeTS)``.
+    positions down to the last click and its items are placed in that order: ``class Mine(DCMPolicy, CascadeTS)``. (What
+    was looked at below the last click is not known, so that this overrates items at the bottom; ``feedback="first"``
+    does not. See :class:`DCMKLUCB`.)
     """
 
     abstract: ClassVar[bool] = True

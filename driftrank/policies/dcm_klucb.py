@@ -29,8 +29,14 @@ class DCMKLUCB(DCMPolicy, CascadeKLUCB):
     Notes
     -----
     Guarantee, in a stationary world: Katariya et al. bound the regret in the chance of a satisfied user,
-    :math:`1 - \prod_k (1 - v_k \alpha(R(k)))`, by :math:`O(\ln n)` with the constant of KL-UCB over
-    :math:`\max_k v_k`. With a list of one position it is :class:`CascadeKLUCB`. State: 4 L floats and K integers.
+    :math:`1 - \prod_k (1 - v_k \alpha(R(k)))`, by :math:`O(\ln n)`, under their assumptions.
+
+    What was looked at below the last click and not clicked does not count, which overrates items, the more so the
+    further down they stand and the fewer users leave after a click above. That is little where :math:`v` decreases.
+    Where it increases, the best items stand at the bottom, and overrated ones may stay there for good; then
+    ``feedback="first"`` is the better choice, which learns from fewer labels, but fair ones.
+
+    State: 4 L floats and K integers. A step costs O(L + K), up to :math:`O(L + K^2)` where :math:`v` increases.
 
     Examples
     --------

@@ -53,7 +53,8 @@ class RankedEXP3(RankedBandits):
     Guarantee: expected reward within :math:`O(K \sqrt{n L \ln L})` of 1 - 1/e times that of the best *fixed* list,
     whatever the users do; nothing is promised against a list that changes. Where only some items are candidates, the
     probabilities are those given that one of them is drawn. A new item enters with the mean weight of the others.
-    ``scores`` are the probabilities at the top position.
+    ``scores`` are the probabilities at the top position. Every position learns at every step, below a click too
+    (feedback ``"all"``).
 
     State: 2 K L + K floats and L integers. A step costs O(K L), with one exponential a position (K L of them where the
     rate is "anytime").

@@ -60,8 +60,8 @@ class RankedEXP3S(RankedBandits):
     kept when it doubles.
 
     Guarantee, for known n and :math:`\Upsilon_n`: expected reward within :math:`O(K \sqrt{n L \Upsilon_n \ln(n L)})` of
-    1 - 1/e times that of the best sequence of lists that changes :math:`\Upsilon_n` times. Candidates, new items and
-    ``scores`` are as for :class:`RankedEXP3`.
+    1 - 1/e times that of the best sequence of lists that changes :math:`\Upsilon_n` times. Candidates, new items,
+    ``scores`` and feedback (``"all"``) are as for :class:`RankedEXP3`.
 
     State: K L + 3 floats and L integers. A step costs O(K L), with an exponential for every reward.
 

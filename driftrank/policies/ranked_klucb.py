@@ -37,7 +37,8 @@ class RankedKLUCB(RankedBandits):
     Notes
     -----
     No guarantee is claimed, as for :class:`RankedUCB1`. Items that a position never proposed come first there.
-    ``scores`` are the indices of the top position.
+    ``scores`` are the indices of the top position. Every position learns at every step, below a click too (feedback
+    ``"all"``).
 
     State: 4 K L floats and K integers. A step costs O(K L); a bound is inverted only for items that can be the best of
     their position.

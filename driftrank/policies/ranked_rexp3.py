@@ -59,8 +59,8 @@ class RankedREXP3(RankedBandits):
     batch ends also when that doubles.
 
     Guarantee, for known n and V: expected reward within :math:`O(K (L \ln L\, V)^{1/3} n^{2/3})` of 1 - 1/e times that
-    of the best lists, which may change at every step. Candidates, new items and ``scores`` are as for
-    :class:`RankedEXP3`.
+    of the best lists, which may change at every step. Candidates, new items, ``scores`` and feedback
+    (``"all"``) are as for :class:`RankedEXP3`.
 
     State: 2 K L + K + 4 floats and L integers. A step costs O(K L), with an exponential for every reward.
 

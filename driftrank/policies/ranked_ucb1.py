@@ -47,7 +47,8 @@ class RankedUCB1(RankedBandits):
     -----
     No guarantee is claimed: the rewards of a position depend on what is shown above it, so they are not those of a
     stationary bandit until the positions above have settled. Items that a position never proposed come first there.
-    ``scores`` are the indices of the top position.
+    ``scores`` are the indices of the top position. Every position learns at every step, below a click too (feedback
+    ``"all"``).
 
     State: 4 K L floats. A step costs O(K L).
 

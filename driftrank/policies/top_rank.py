@@ -47,7 +47,8 @@ class TopRank(Policy):
 
     A cycle of worse items (which has probability :math:`\delta`) is put into one block. Where only some items are
     candidates, only those shown are compared with each other, since it is no fault of the others that they were not
-    clicked. A new item is known to be worse than none, and is compared once it has been shown.
+    clicked. A new item is known to be worse than none, and is compared once it has been shown. Every position of a list
+    counts, below a click too (feedback ``"all"``): items of a block are compared that stand there in any order.
 
     State: :math:`2 L^2 + 5 L` integers. A step costs O(L), and O(L) for every click; blocks are worked out only when
     something new is known, at most :math:`L^2/2` times. ``scores`` are minus the number of items in better blocks.

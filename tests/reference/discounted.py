@@ -20,7 +20,7 @@ class _Discounted(_IndexReference):
         self.wipe()
 
     def wipe(self):
-        self.N, self.X, self.m = np.zeros(self.L), np.zeros(self.L), 0.0
+        self.N, self.X, self.m = np.zeros(self.counted), np.zeros(self.counted), 0.0
 
     @property
     def doubling(self):

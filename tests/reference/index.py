@@ -34,6 +34,11 @@ class _IndexReference:
         self.L, self.K, self.horizon, self.ties, self.feedback = L, K, horizon, ties, feedback
         self.order, self.initial = order, initial
 
+    @property
+    def counted(self):
+        """How many things are counted: items."""
+        return self.L
+
     def rank(self, t, key):
         if self.initial == "first_position" and t <= self.L:  # item t on top, the rest shuffled
             others = sorted((a for a in range(self.L) if a != t - 1), key=lambda a: -(key_below(key, a) >> 11))

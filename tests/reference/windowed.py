@@ -39,7 +39,7 @@ class _Windowed(_IndexReference):
 
     def counts(self):
         """Observations and clicks in the window."""
-        N, X = np.zeros(self.L), np.zeros(self.L)
+        N, X = np.zeros(self.counted), np.zeros(self.counted)
         for step in self.steps:
             for a, label in step:
                 N[a] += 1
