@@ -17,7 +17,6 @@ from driftrank.clickmodels.base import ClickModel, check_attraction
 from driftrank.clickmodels.registry import click_model, click_models, parse_click_model
 from driftrank.validation import check_integer
 
-
 #: steps after which a query changes, each with the attraction that follows
 Changes = tuple[tuple[int, tuple[float, ...]], ...]
 

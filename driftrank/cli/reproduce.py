@@ -10,8 +10,8 @@ import typer
 from driftrank.cli._complete import policy_names
 
 _DEFAULTS: dict[str, Any] = {
-    "quick": False, "queries": "", "policies": "paper", "policy": [], "runs": None, "horizon": 100_000, "seed": 0,
-    "threads": None, "out": "out/paper", "resume": False,
+    "quick": False, "queries": "", "log": "", "policies": "paper", "policy": [], "runs": None, "horizon": 100_000,
+    "seed": 0, "threads": None, "out": "out/paper", "resume": False,
 }  # fmt: skip
 
 
@@ -23,6 +23,14 @@ def reproduce(
         str | None,
         typer.Option(
             metavar="yandex-like:N|FILE.json", help="The queries to rank for.", show_default="yandex-like:100"
+        ),
+    ] = None,
+    log: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="A click log, such as the Yandex log: its frequent queries, fitted, are the queries to rank for.",
+            show_default="none",
         ),
     ] = None,
     policies: Annotated[
@@ -64,6 +72,7 @@ def reproduce(
     driftrank reproduce
     driftrank reproduce --quick
     driftrank reproduce --queries my-queries.json --policies all
+    driftrank reproduce --log yandex.txt.gz --out out/yandex
     driftrank reproduce --policy CascadeSWUCB:window=716 --out out/windows
     driftrank reproduce --resume
     """
@@ -73,14 +82,25 @@ def reproduce(
     from driftrank.experiments.report import write_report
 
     options = {
-        "quick": quick, "queries": queries, "policies": policies, "policy": policy, "runs": runs, "horizon": horizon,
-        "seed": seed, "threads": threads, "out": out, "resume": resume,
+        "quick": quick, "queries": queries, "log": log, "policies": policies, "policy": policy, "runs": runs,
+        "horizon": horizon, "seed": seed, "threads": threads, "out": out, "resume": resume,
     }  # fmt: skip
     settings = merged(config, options, _DEFAULTS)
     folder = Path(settings.pop("out"))
     small = settings.pop("quick")
+    wanted = paper.QUICK_QUERIES if small else paper.QUERIES
+    source = settings.pop("log")
+    if source:
+        from driftrank.experiments.from_log import prepare_queries
+
+        if settings["queries"]:
+            raise ValueError("log: has the queries; leave --queries out")
+        typer.echo(f"Log: {source}. Counting it, and choosing its {wanted} most frequent queries.")
+        path, found = prepare_queries(source, folder, wanted)
+        typer.echo(f"{path}: {found} queries with 10 items each, fitted in the cascade model.")
+        settings["queries"] = str(path.absolute())
     if not settings["queries"]:
-        settings["queries"] = f"yandex-like:{paper.QUICK_QUERIES if small else paper.QUERIES}"
+        settings["queries"] = f"yandex-like:{wanted}"
     if settings["runs"] is None:
         settings["runs"] = paper.QUICK_RUNS if small else paper.RUNS
     typer.echo(

@@ -11,7 +11,7 @@ probabilities, likelihoods and perplexities follow from these two.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, dataclass_transform
 
 import numpy as np
@@ -202,6 +202,18 @@ class ClickModel:
         out = np.zeros(len(items))
         type(self).marginals(m, alpha, items, out, room)
         return [float(p) for p in out]
+
+    def only(self, slots: Iterable[int]) -> Self:
+        """The model of the users of some of the items.
+
+        >>> from driftrank.clickmodels import SDBN
+        >>> SDBN(satisfaction=(0.1, 0.2, 0.3)).only([2, 0]).satisfaction
+        (0.3, 0.1)
+        """
+        kept = list(slots)
+        of_items = {name: getattr(self, name) for name, kind in self.shape.items() if kind == ITEM}
+        fewer: dict[str, Any] = {n: tuple(v[a] for a in kept) for n, v in of_items.items() if not isinstance(v, float)}
+        return dataclasses.replace(self, **fewer)
 
     def to_dict(self) -> dict[str, Any]:
         """The parameters, as they stand in a file of models beside the attraction."""

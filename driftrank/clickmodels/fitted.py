@@ -162,12 +162,19 @@ class Fit:
         for q, query in enumerate(self.pairs.queries):
             own = self._slice(q)
             entry: dict[str, Any] = {"items": self.pairs.items[own].tolist()}
-            entry[name] = self._listed(q, own, {"attraction": self.attraction, **self.parameters})
+            entry[name] = self.block(q, own)
             if intervals:
-                entry["low"] = {name: self._listed(q, own, self.low)}
-                entry["high"] = {name: self._listed(q, own, self.high)}
+                entry["low"] = {name: self.block(q, own, "low")}
+                entry["high"] = {name: self.block(q, own, "high")}
             queries[str(query)] = entry
         return {"queries": queries}
+
+    def block(self, q: int, own: NDArray[np.int64], what: str = "estimate") -> dict[str, Any]:
+        """What a file of models says of the q-th query and of these of its pairs; or, in the same form, the ``"low"``
+        or ``"high"`` ends of the intervals."""
+        ends = {"low": self.low, "high": self.high}
+        values = ends.get(what, {"attraction": self.attraction, **self.parameters})
+        return {name: a.tolist() for name, a in self._of(q, own, values).items()}
 
     @classmethod
     def from_dict(cls, model: type[ClickModel], values: Mapping[str, Any]) -> Fit:
@@ -235,9 +242,6 @@ class Fit:
 
     def _model(self, q: int, own: NDArray[np.int64]) -> ClickModel:
         return self.model(**{name: a.tolist() for name, a in self._of(q, own, self.parameters).items()})
-
-    def _listed(self, q: int, own: NDArray[np.int64], values: Mapping[str, Numbers]) -> dict[str, Any]:
-        return {name: a.tolist() for name, a in self._of(q, own, values).items()}
 
 
 def _find(known: Pairs, asked: Pairs) -> NDArray[np.int64]:

@@ -135,4 +135,7 @@ def digest(queries: Queries) -> str:
     found = hashlib.blake2b(digest_size=8)
     for name, alpha in queries.attraction.items():
         found.update(name.encode() + b"\0" + alpha.tobytes())
+        more = (queries.models.get(name), queries.changes.get(name))
+        if more != (None, None):
+            found.update(repr(more).encode())
     return found.hexdigest()

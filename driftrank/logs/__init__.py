@@ -9,7 +9,24 @@ ValueError: nowhere.parquet: no such file
 
 from __future__ import annotations
 
+from driftrank.logs.changes import drift as drift
+from driftrank.logs.generation import generate as generate
 from driftrank.logs.log import Log as Log
 from driftrank.logs.log import open_log as open_log
+from driftrank.logs.over_time import attraction_over_time as attraction_over_time
+from driftrank.logs.replaying import environment as environment
+from driftrank.logs.statistics import aggregate as aggregate
+from driftrank.logs.statistics import merge as merge
+from driftrank.logs.stored import load_statistics as load_statistics
 
-__all__ = ["Log", "open_log"]
+__all__ = [
+    "Log",
+    "aggregate",
+    "attraction_over_time",
+    "drift",
+    "environment",
+    "generate",
+    "load_statistics",
+    "merge",
+    "open_log",
+]

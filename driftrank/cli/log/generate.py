@@ -63,7 +63,7 @@ def generate(
     driftrank log generate changing.parquet --env Abrupt:period=2000 --queries models.json --click-model PBM
     """
     from driftrank.environments.registry import parse_environment, takes_queries
-    from driftrank.logs.generate import generate as write
+    from driftrank.logs.generation import generate as write
     from driftrank.queries import parse_queries
 
     name = env.partition(":")[0].strip()

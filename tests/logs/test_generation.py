@@ -13,7 +13,7 @@ from driftrank.clickmodels import CM, DBN, DCM, PBM
 from driftrank.environments import Abrupt, Churn, Replay, Stationary
 from driftrank.logs import open_log
 from driftrank.logs.convert import convert
-from driftrank.logs.generate import generate
+from driftrank.logs.generation import generate
 from driftrank.queries import Queries, yandex_like
 
 TWO = {"a": [0.8, 0.1, 0.4], "b": [0.2, 0.9, 0.3]}
@@ -96,7 +96,7 @@ def test_yandex_text_says_the_same(tmp_path: Path) -> None:
 def test_the_same_again_whatever_the_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = Stationary(yandex_like(2), k=5, click_model=PBM())
     generate(tmp_path / "one.parquet", world, 700, seed=1)
-    monkeypatch.setattr("driftrank.logs.generate._BATCH", 64)
+    monkeypatch.setattr("driftrank.logs.generation._BATCH", 64)
     generate(tmp_path / "two.parquet", world, 700, seed=1)
     generate(tmp_path / "three.parquet", world, 700, seed=2)
     assert rows(tmp_path / "one.parquet") == rows(tmp_path / "two.parquet") != rows(tmp_path / "three.parquet")

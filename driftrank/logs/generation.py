@@ -180,7 +180,7 @@ class _Users:
         weights = np.arange(1, len(queries) + 1) ** -float(zipf)
         self.share = np.cumsum(weights) / weights.sum()
         self.share[-1] = 1.0
-        self.key = np.uint64(run_key(seed, "driftrank.logs.generate", 0))
+        self.key = np.uint64(run_key(seed, "driftrank.logs.generation", 0))
         self.style = ORDERS.index(order)
         self.k = length
         until, alphas, count = [], [], []

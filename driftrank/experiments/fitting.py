@@ -1,0 +1,263 @@
+"""Click models fitted to a log and compared: which one predicts later clicks best."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from driftrank.clickmodels import ClickModel
+from driftrank.clickmodels.counts import ListCounts
+from driftrank.clickmodels.evaluation import Evaluation
+from driftrank.clickmodels.fitted import Fit
+from driftrank.clickmodels.registry import click_model, click_models
+from driftrank.engine.cluster import Cluster
+from driftrank.experiments.table import Table
+from driftrank.files import written_text
+from driftrank.logs.changes import QueryDrift
+from driftrank.logs.log import Log
+from driftrank.logs.replaying import READ, changes_of
+from driftrank.logs.statistics import Statistics, aggregate, merge
+from driftrank.progress import Progress, chosen_progress
+from driftrank.validation import check_number
+
+#: the part of a log, its end, that models are compared on
+HOLDOUT = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class Fitting:
+    """Several click models of one log."""
+
+    fits: dict[str, Fit]  #: by model, from the whole log
+    lists: int  #: in the log; 0 where only statistics of positions are known
+    held_out: int  #: of these, those at the end that models were compared on
+    evaluations: dict[str, Evaluation]  #: by model, on the end of the log when fitted to what came before
+    seconds: dict[str, float]  #: by model, spent on fitting
+    counting: float  #: seconds spent on counting
+    statistics: dict[str, Statistics]  #: what was counted, by kind
+    sample: ListCounts | None = field(default=None, repr=False)  #: lists, for figures
+
+    @property
+    def best(self) -> str | None:
+        """The model that predicts best what it has not seen, by log-likelihood."""
+        scores = {name: e.mean_log_likelihood for name, e in self.evaluations.items()}
+        return max(scores, key=lambda name: scores[name]) if scores else None
+
+    def table(self) -> Table:
+        """From best to worst."""
+        rows = []
+        for name in self.ranked():
+            fit, found = self.fits[name], self.evaluations.get(name)
+            how = f"EM, {fit.iterations} steps" if fit.iterations else "closed form"
+            scores = (
+                (found.mean_log_likelihood, found.mean_perplexity, found.mean_conditional_perplexity)
+                if found
+                else (float("nan"),) * 3
+            )
+            done = how if fit.converged else f"{how}, not converged"
+            rows.append((name, *scores, done, self.seconds[name]))
+        columns = ("model", "log-likelihood", "perplexity", "given clicks above", "fitted by", "seconds")
+        return Table(columns, rows, (None, ".5f", ".4f", ".4f", None, ".1f"))
+
+    def summary(self) -> dict[str, Any]:
+        """The same for machines."""
+        models = {}
+        for name in self.ranked():
+            found = self.evaluations.get(name)
+            models[name] = {
+                "log_likelihood": found.mean_log_likelihood if found else None,
+                "perplexity": found.mean_perplexity if found else None,
+                "perplexity_by_rank": [float(p) for p in found.perplexity] if found else None,
+                "conditional_perplexity": found.mean_conditional_perplexity if found else None,
+                "iterations": self.fits[name].iterations,
+                "converged": self.fits[name].converged,
+                "seconds": round(self.seconds[name], 3),
+            }
+        return {"lists": self.lists, "held_out": self.held_out, "best": self.best, "models": models}
+
+    def ranked(self) -> list[str]:
+        """Models from best to worst; in the order asked for where they were not compared."""
+        if not self.evaluations:
+            return list(self.fits)
+        return sorted(self.fits, key=lambda name: -self.evaluations[name].mean_log_likelihood)
+
+
+def models_of(names: str | Iterable[str]) -> list[type[ClickModel]]:
+    """Click models by their names, ``"CM,DBN"`` or ``"all"``."""
+    parts = names.split(",") if isinstance(names, str) else list(names)
+    wanted = [part.strip() for part in parts if part.strip()]
+    if wanted == ["all"]:
+        wanted = list(click_models())
+    if not wanted:
+        raise ValueError(f"model={names!r}: must be names of click models, {', '.join(click_models())}, or all")
+    found = {click_model(name).__name__: click_model(name) for name in wanted}
+    return list(found.values())
+
+
+def fit_log(
+    log: Log,
+    models: str | Iterable[str],
+    *,
+    holdout: float = HOLDOUT,
+    device: str = "cpu",
+    address: str | None = None,
+    progress: bool | Progress | None = False,
+    **options: Any,
+) -> Fitting:
+    """Fit click models to a log, and compare them on the end of it.
+
+    The log is counted once, its beginning and its end apart: models are fitted to the beginning and evaluated on the
+    end, and then fitted to the sum of both.
+
+    Parameters
+    ----------
+    models
+        Names, ``"CM,DBN"`` or ``"all"``.
+    holdout
+        The part of the lists, the latest, to compare the models on; 0: no comparison.
+    device, address
+        Where to count: ``"cpu"``, or ``"cluster"`` (:class:`~driftrank.engine.cluster.Cluster`), file by file.
+    options
+        Of :meth:`~driftrank.clickmodels.ClickModel.fit`: ``prior``, ``per_query``, ``exact``, ...
+    """
+    chosen = models_of(models)
+    check_number("holdout", holdout, 0, 1, open_high=True)
+    kinds = {cls.counts_for(bool(options.get("exact"))) for cls in chosen}
+    with (
+        chosen_progress(progress, {"counting": 1, **{cls.__name__: 1 for cls in chosen}}) as bar,
+        Cluster(address) if device == "cluster" else nullcontext() as cluster,
+    ):
+        begin = time.perf_counter()
+        where: dict[str, Any] = {"device": device, "cluster": cluster}
+        parts = log.split(1 - holdout) if holdout else (log,)
+        # statistics of lists have those of positions in them; of the end of the log both are needed
+        counted = [
+            aggregate(part, "lists" if n or "lists" in kinds else "positions", **where) for n, part in enumerate(parts)
+        ]
+        sample = _lists(counted[1]) if holdout else None
+        by_kind = {
+            kind: [part if part.kind == kind else part.positions() for part in counted] for kind in sorted(kinds)
+        }
+        counting = time.perf_counter() - begin
+        bar.advance("counting", 1, counted=False)
+        return _fitted(chosen, by_kind, sample, sum(part.lists for part in counted), counting, bar, options)
+
+
+def fit_statistics(
+    statistics: Sequence[Statistics],
+    models: str | Iterable[str],
+    *,
+    progress: bool | Progress | None = False,
+    **options: Any,
+) -> Fitting:
+    """Fit click models to statistics that were counted elsewhere.
+
+    There is no telling early from late lists, so models are compared on the very lists they are fitted to, and only
+    where these are among the statistics.
+    """
+    chosen = models_of(models)
+    by_kind: dict[str, list[Statistics]] = {}
+    for part in statistics:
+        by_kind.setdefault(part.kind, []).append(part)
+    for cls in chosen:
+        kind = cls.counts_for(bool(options.get("exact")))
+        if kind not in by_kind:
+            raise ValueError(
+                f"model={cls.__name__}: is fitted to statistics of {kind}; given are those of {', '.join(by_kind)}"
+            )
+    sample = _lists(merge(by_kind["lists"])) if "lists" in by_kind else None
+    lists = int(sample.lists.sum()) if sample is not None else 0
+    with chosen_progress(progress, {cls.__name__: 1 for cls in chosen}) as bar:
+        return _fitted(chosen, {k: [merge(p)] for k, p in by_kind.items()}, sample, lists, 0.0, bar, options)
+
+
+def _fitted(
+    chosen: Sequence[type[ClickModel]],
+    counted: dict[str, list[Statistics]],
+    sample: ListCounts | None,
+    lists: int,
+    counting: float,
+    bar: Progress,
+    options: dict[str, Any],
+) -> Fitting:
+    earlier = {kind: parts[0].counts() for kind, parts in counted.items()}
+    merged = {kind: merge(parts) for kind, parts in counted.items()}
+    whole = {k: merged[k].counts() if len(parts) > 1 else earlier[k] for k, parts in counted.items()}
+    fits, evaluations, seconds = {}, {}, {}
+    for cls in chosen:
+        name = cls.__name__
+        kind = cls.counts_for(bool(options.get("exact")))
+        begin = time.perf_counter()
+        fits[name] = cls.fit(whole[kind], **options)
+        seconds[name] = time.perf_counter() - begin
+        if sample is not None:
+            apart = cls.fit(earlier[kind], **options) if earlier[kind] is not whole[kind] else fits[name]
+            evaluations[name] = apart.evaluate(sample)
+        bar.advance(name, 1, counted=False)
+    held_out = int(sample.lists.sum()) if sample is not None and any(len(p) > 1 for p in counted.values()) else 0
+    return Fitting(fits, lists, held_out, evaluations, seconds, counting, merged, sample)
+
+
+def _lists(statistics: Statistics) -> ListCounts:
+    counts = statistics.counts()
+    assert isinstance(counts, ListCounts)
+    return counts
+
+
+def write_models(
+    path: str | os.PathLike[str],
+    fitting: Fitting,
+    *,
+    top: int | None = None,
+    items: int | None = None,
+    intervals: bool = False,
+    drifts: Sequence[QueryDrift] = (),
+) -> int:
+    """Write a file of models, as ``--queries`` takes it; returns the number of queries.
+
+    Parameters
+    ----------
+    top
+        Only so many queries, those with most lists; by default all.
+    items
+        Only so many items of each query, the most often shown.
+    intervals
+        Whether ``"low"`` and ``"high"`` beside every model have the ends of the confidence intervals.
+    drifts
+        Changes found in the log: written beside the attraction of the models that they hold for, whose attraction is
+        then that before the first change.
+    """
+    first = next(iter(fitting.fits.values()))
+    starts = first.pairs.starts
+    views = np.bincount(first.pairs.query, first.views, len(first.pairs.queries))
+    order = np.argsort(-views, kind="stable")[:top]
+    changing = {str(found.query): found for found in drifts}
+    queries: dict[str, Any] = {}
+    for q in order:
+        pairs = np.arange(starts[q], starts[q + 1])
+        found = changing.get(str(first.pairs.queries[q]))
+        if found is not None:
+            names = first.pairs.items[pairs].tolist()
+            pairs = pairs[[names.index(item) for item in found.items]]
+        elif items is not None:
+            pairs = np.sort(pairs[np.argsort(-first.views[pairs], kind="stable")[:items]])
+        entry: dict[str, Any] = {"items": first.pairs.items[pairs].tolist()}
+        for name, fit in fitting.fits.items():
+            entry[name] = fit.block(int(q), pairs)
+            if found is not None and found.changes and name in READ:
+                entry[name]["attraction"] = found.attraction[0].tolist()
+                entry[name]["changes"] = [{"after": n, "attraction": list(alpha)} for n, alpha in changes_of(found)]
+        if intervals:
+            for side in ("low", "high"):
+                entry[side] = {name: fit.block(int(q), pairs, side) for name, fit in fitting.fits.items()}
+        queries[str(first.pairs.queries[q])] = entry
+    written_text(Path(path), json.dumps({"queries": queries}))
+    return len(queries)

@@ -1,0 +1,62 @@
+"""The paper's pipeline before its simulations: from a raw click log to queries in the cascade model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from driftrank.clickmodels import CM
+from driftrank.files import usable_folder, written_text
+from driftrank.logs import open_log
+from driftrank.logs.log import Log
+from driftrank.validation import check_integer
+
+#: items of a query in the paper
+ITEMS = 10
+#: fewer views say too little of an item: with the usual prior it would look attractive
+VIEWS = 100
+
+
+def queries_from_log(log: Log, top: int, items: int = ITEMS, views: int = VIEWS) -> dict[str, Any]:
+    """The most frequent queries and their most attractive items, as a file of models has them.
+
+    Parameters
+    ----------
+    top
+        How many queries at most; those that have too few items are left out.
+    items
+        How many items of each.
+    views
+        How often an item must have been shown to count.
+    """
+    check_integer("top", top, 1)
+    fit = CM.fit(log.counts("positions"))
+    starts = fit.pairs.starts
+    lists = np.bincount(fit.pairs.query, fit.views, len(fit.pairs.queries))
+    found: dict[str, Any] = {}
+    for q in np.argsort(-lists, kind="stable"):
+        pairs = np.arange(starts[q], starts[q + 1])
+        pairs = pairs[fit.views[pairs] >= views]
+        if len(pairs) < items:
+            continue
+        pairs = pairs[np.argsort(-fit.attraction[pairs], kind="stable")[:items]]
+        found[str(fit.pairs.queries[q])] = {
+            "items": fit.pairs.items[pairs].tolist(),
+            "CM": {"attraction": fit.attraction[pairs].tolist()},
+        }
+        if len(found) == top:
+            break
+    if not found:
+        raise ValueError(f"{log.source}: no query has {items} items that were shown {views} times")
+    return found
+
+
+def prepare_queries(source: str, folder: str | Path, top: int) -> tuple[Path, int]:
+    """Choose and fit the queries of a log; writes ``models.json`` to the folder and says how many there are."""
+    found = queries_from_log(open_log(source), top)
+    path = usable_folder(folder) / "models.json"
+    written_text(path, json.dumps({"queries": found}))
+    return path, len(found)
