@@ -7,7 +7,7 @@ import importlib
 import os
 import pkgutil
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from types import ModuleType
@@ -128,11 +128,12 @@ def _reader(stream: Stream, format: str) -> tuple[str, ModuleType]:
     return best, known[best]
 
 
-def _checked(tables: Iterator[pa.Table], report: Report, on_error: str) -> Iterator[pa.Table]:
-    for table in tables:
-        if on_error == "stop":
-            report.stop()
-        yield table
+def _checked(tables: Generator[pa.Table, None, None], report: Report, on_error: str) -> Iterator[pa.Table]:
+    with closing(tables):
+        for table in tables:
+            if on_error == "stop":
+                report.stop()
+            yield table
     if on_error == "stop":
         report.stop()
 
@@ -153,7 +154,11 @@ def _write(tables: Iterator[pa.Table], path: Path, lines: bool) -> None:
             if sum(len(t) for t in waiting) >= _ROW_GROUP:
                 writer.write_table(pa.concat_tables(waiting), row_group_size=2 * _ROW_GROUP)
                 waiting = []
-        if writer is not None and waiting:
+        if writer is None:  # no lists, but a log
+            ids = pa.list_(pa.int64())
+            types = {"query": pa.int64(), "time": pa.int64(), "ranking": ids, "clicks": pa.list_(pa.int16())}
+            writer = pq.ParquetWriter(path, pa.schema(types | ({"line": pa.int64()} if lines else {})))
+        if waiting:
             writer.write_table(pa.concat_tables(waiting), row_group_size=2 * _ROW_GROUP)
     finally:
         if writer is not None:

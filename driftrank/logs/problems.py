@@ -16,6 +16,7 @@ ERRORS = {
     "cut": "the file breaks off: what came before is kept",
     "damaged": "damaged compressed data: what came before is kept",
     "fields": "not as many fields as there should be",
+    "json": "not an object in JSON",
     "urls": "a list that has not ten URLs",
     "number": "an id or time that is not a whole number",
     "encoding": "bytes that are not UTF-8",
@@ -164,7 +165,10 @@ class Report:
             lost = self.verb if kind in ERRORS else "kept"
             lines.append(f"  {count:,} x {ERRORS.get(kind) or WARNINGS[kind]} ({lost})")
             shown = self.examples[kind][:examples]
-            lines += [f"      {f'{self.unit} {line:,}: ' if line else ''}{text}" for line, text in shown]
+            places = ([f"{self.unit} {line:,}"] if line else [] for line, _ in shown)
+            lines += [
+                "      " + ": ".join([*at, text] if text else at) for at, (_, text) in zip(places, shown, strict=True)
+            ]
             if count > len(shown):
                 lines.append(f"      and {count - len(shown):,} more")
         return lines

@@ -27,7 +27,7 @@ def click(session: object, time: object, url: object) -> str:
 def read(path: Path, block: int = 1 << 20) -> tuple[list[tuple], Report]:
     report = Report(str(path))
     tables = list(yandex.read(Stream(path), "yandex", report, Options(), block=block))
-    assert len({str(table.schema) for table in tables}) == 1
+    assert len({str(table.schema) for table in tables}) <= 1
     return [tuple(row.values()) for table in tables for row in table.to_pylist()], report
 
 
@@ -88,7 +88,7 @@ def test_one_bad_line_and_nothing_else_lost(bad: list[str], kind: str, clicks: i
     assert [row[:3] for row in rows] == [(7, 1, list(range(10, 20))), (8, 2, list(range(10, 20)))]
     assert report.clicks == clicks == sum(len(row[3]) for row in rows)
     assert report.lost == (kind not in ("blank", "backwards"))
-    assert f"line 3: {'9 URLs: ' if bad == [shown(5, 0, 7, range(9))] else ''}" in report.describe()
+    assert f"line 3{': 9 URLs: ' if bad == [shown(5, 0, 7, range(9))] else ''}" in report.describe()
     if report.lost:
         with pytest.raises(ValueError, match=r"log: line 3: ") as error:
             convert(log, tmp_path / "out.parquet", on_error="stop")

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Generator, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,10 +61,11 @@ def read(
     columns = _Columns(block)
     rest = b""
     told = 0
-    for piece in ahead(stream.blocks(block)):
-        rest = yield from columns.take(rest + piece, False, report)
-        tick(stream.done - told, columns.lines - report.lines)
-        told, report.lines = stream.done, columns.lines
+    with closing(ahead(stream.blocks(block))) as pieces:
+        for piece in pieces:
+            rest = yield from columns.take(rest + piece, False, report)
+            tick(stream.done - told, columns.lines - report.lines)
+            told, report.lines = stream.done, columns.lines
     if stream.size == 0:
         report.add("nothing", 0, stream.path.name)
     if stream.broken is not None:
@@ -71,8 +73,6 @@ def read(
         report.add(kind, columns.lines + 1, f"{words}; the last line is lost: {excerpt(rest)}" if rest else words)
         rest = b""
     yield from columns.take(rest, True, report)
-    if report.lists == 0:
-        yield columns.none()
     report.lines = columns.lines
 
 
@@ -157,10 +157,6 @@ class _Columns:
         state[[steps.LISTS, steps.OPEN]] -= n
         state[[steps.CLICKS, steps.OPEN_CLICKS]] -= clicks
         return table
-
-    def none(self) -> pa.Table:
-        """No lists, but with the right columns."""
-        return self._closed(Report(""))
 
     def _grow(self) -> None:
         self._of_lists = [np.concatenate([column, column]) for column in self._of_lists]

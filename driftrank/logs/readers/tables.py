@@ -1,0 +1,285 @@
+"""Logs that are tables: CSV, TSV, JSONL, and TREC runs with clicks; one row per list, or one per result.
+
+**One row per list**: the columns of the schema (:mod:`driftrank.logs.schema`). Lists are JSON (``[3, 1]``) or words
+between spaces, semicolons or commas (``3 1``). Clicks are positions, flags, or items, as the option says.
+
+**One row per result**: ``item``, ``click`` (0 or 1; how often) and any of ``list`` (rows with the same belong together,
+wherever they stand), ``rank`` (from 0 or 1; without it, the order of the rows), ``query``, ``time``, ``user``,
+``device``, ``propensity``. Without ``list``, rows of the same query, time and user make up a list.
+
+Columns may have other names: ``columns={"query": "q", "ranking": "docs"}``. ``{"time": "#"}`` where there is no clock:
+time is the running number of the list. A file without header has columns ``1``, ``2``, ...; it is taken for one if the
+mapping names no others. A TREC run has no header, and the fields ``query Q0 item rank score list click`` unless the
+mapping says otherwise.
+
+A line is a row: a quoted field does not go on in the next line. Ids that are whole numbers in all rows become integers,
+others stay text, as do numbers in JSON strings. Text that has not got a time zone is taken for UTC.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import itertools
+import json
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from driftrank.logs.problems import Report, excerpt
+from driftrank.logs.readers.base import Options, Tick
+from driftrank.logs.readers.cells import RESULT, lists_of
+from driftrank.logs.readers.lines import Lines, read_lines
+from driftrank.logs.readers.stream import Stream
+from driftrank.logs.schema import COLUMNS, literal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TREC = {"query": "1", "item": "3", "rank": "4", "list": "6", "click": "7", "time": "#"}
+_DELIMITERS = (",", ";", "|")
+
+
+def _first_lines(start: bytes) -> list[str]:
+    lines = start.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").splitlines()
+    return [line for line in (lines[:-1] if len(lines) > 2 else lines) if line.strip()][:3]
+
+
+def _is_separated(start: bytes, tab: bool) -> int:
+    """1 if the first lines have the same number of fields, at least three: it may be a table."""
+    lines = _first_lines(start)
+    delimiter = _delimiter(lines[0]) if lines else ""
+    if not delimiter or (delimiter == "\t") != tab:
+        return 0
+    counts = {len(_fields(line, delimiter) or ()) for line in lines[:2]}
+    return int(len(counts) == 1 and min(counts) >= 3)
+
+
+def _is_json(start: bytes) -> int:
+    lines = _first_lines(start)
+    try:
+        return 2 if lines and isinstance(json.loads(lines[0]), dict) else 0
+    except ValueError:
+        return 1 if lines and lines[0].startswith('{"') else 0
+
+
+def _is_trec(start: bytes) -> int:
+    lines = [line.split() for line in _first_lines(start)]
+    return 2 if lines and all(len(fields) >= 6 and fields[1] == "Q0" for fields in lines) else 0
+
+
+FORMATS = {
+    "csv": lambda start: _is_separated(start, tab=False),
+    "tsv": lambda start: _is_separated(start, tab=True),
+    "jsonl": _is_json,
+    "trec": _is_trec,
+}
+
+
+def read(stream: Stream, format: str, report: Report, options: Options, tick: Tick) -> Iterator[pa.Table]:
+    """First the text is cut into cells, which go to a temporary file; then SQL makes lists of them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = dict(_TREC) | dict(options.columns) if format == "trec" else dict(options.columns)
+    _check(columns)
+    with tempfile.TemporaryDirectory(prefix="driftrank-convert-") as folder:
+        path = Path(folder) / "cells.parquet"
+        schema, writer = None, None
+        names: list[str] = []
+        splitter: _Json | _Separated | None = None
+        try:
+            for lines in read_lines(stream, report, tick):
+                if splitter is None:
+                    make = _Json if format == "jsonl" else _Separated
+                    splitter = make(stream, format, columns, lines)
+                    names = list(splitter.places)
+                    schema = pa.schema([("line", pa.int64()), *((name, pa.string()) for name in names)])
+                    writer = pq.ParquetWriter(path, schema, compression="zstd", compression_level=1)
+                assert writer is not None
+                writer.write_table(splitter.split(lines, report))
+        finally:
+            if writer is not None:
+                writer.close()
+        if splitter is None:
+            return
+        running = columns.get("time") == "#"
+        yield from lists_of(path, names, report, clicks=options.clicks, running=running, is_json=format == "jsonl")
+
+
+def _check(columns: Mapping[str, str]) -> None:
+    known = (*COLUMNS, *RESULT)
+    for name in columns:
+        if name not in known:
+            raise ValueError(f"columns={dict(columns)!r}: a log has no column {name!r}, only {', '.join(known)}")
+
+
+def _chosen(source: object, there: list[str], columns: Mapping[str, str]) -> dict[str, int]:
+    """Where the columns of a log stand among those of a file."""
+    folded = {name.strip().lower(): i for i, name in reversed(list(enumerate(there)))}
+    places = {}
+    for name in (*COLUMNS, *RESULT):
+        place = folded.get(columns.get(name, name).lower())
+        if place is not None:
+            places[name] = place
+        elif name in columns and columns[name] != "#":
+            raise ValueError(f"{source}: no column {columns[name]}; there are: {', '.join(there)}")
+    by_result = "ranking" not in places and "item" in places
+    wanted = ("query", "time", "item", "click") if by_result else ("query", "time", "ranking", "clicks")
+    missing = [name for name in wanted if name not in places and columns.get(name) != "#"]
+    if missing:
+        hint = "; time=# for the running number of the list" if missing == ["time"] else ""
+        raise ValueError(
+            f"{source}: no column {', '.join(missing)}; there are: {', '.join(there)}. Say which columns are meant, as"
+            f" in columns {missing[0]}={there[0] if there else 'q'}{hint}"
+        )
+    return places
+
+
+class _Separated:
+    """Fields between delimiters."""
+
+    def __init__(self, stream: Stream, format: str, columns: Mapping[str, str], lines: Lines) -> None:
+        first = lines.text.split(b"\n", 1)[0].decode("utf-8")
+        self._trec = format == "trec"
+        self._delimiter = "\t" if format in ("tsv", "trec") else _delimiter(first) or ","
+        fields = first.split() if self._trec else _fields(first, self._delimiter) or [first]
+        given = [name for name in columns.values() if name != "#"]
+        self._header: int | None = None
+        if given and all(name.isdigit() for name in given):
+            fields = [str(i) for i in range(1, len(fields) + 1)]
+        else:
+            self._header = int(lines.numbers[0])
+        self.places = _chosen(stream.path, fields, columns)
+        self._count = len(fields)
+
+    def split(self, lines: Lines, report: Report) -> pa.Table:
+        import pyarrow as pa
+        import pyarrow.csv
+
+        text, numbers = lines.text, lines.numbers
+        if self._trec:
+            text = re.sub(rb"[ \t]+", b"\t", text)
+        if len(numbers) and numbers[0] == self._header:
+            text, numbers = text.split(b"\n", 1)[1], numbers[1:]
+        lines = Lines(text, numbers)
+        wrong: list[tuple[int, str]] = []
+
+        def note(row: Any) -> str:
+            wrong.append((row.number - 1, row.text))
+            return "skip"
+
+        all_names = [str(i) for i in range(self._count)]
+        if not len(numbers):
+            return self._table(pa.table({name: pa.array([], pa.string()) for name in all_names}), numbers)
+        try:
+            table = pyarrow.csv.read_csv(
+                io.BytesIO(text),
+                pyarrow.csv.ReadOptions(use_threads=False, block_size=len(text) + 1, column_names=all_names),
+                pyarrow.csv.ParseOptions(
+                    delimiter=self._delimiter,
+                    quote_char=False if self._delimiter == "\t" else '"',
+                    ignore_empty_lines=False,
+                    invalid_row_handler=note,
+                ),
+                pyarrow.csv.ConvertOptions(
+                    column_types=dict.fromkeys(all_names, pa.string()), strings_can_be_null=False
+                ),
+            )
+        except pa.ArrowInvalid:
+            return self._one_by_one(lines, report)
+        if len(table) + len(wrong) != len(numbers) or any("\n" in words for _, words in wrong):  # an open quote
+            return self._one_by_one(lines, report)
+        for row, words in wrong:
+            self._unusable(int(numbers[row]), words, report)
+        good = [i for i in range(len(numbers)) if i not in {row for row, _ in wrong}] if wrong else slice(None)
+        return self._table(table, numbers[good])
+
+    def _one_by_one(self, lines: Lines, report: Report) -> pa.Table:
+        """Where a quote is left open, which rows are which has to be looked at line by line."""
+        import numpy as np
+        import pyarrow as pa
+
+        rows, numbers = [], []
+        for number, line in lines:
+            fields = _fields(line.decode("utf-8"), self._delimiter)
+            if fields is None or len(fields) != self._count:
+                self._unusable(number, line.decode("utf-8"), report)
+            else:
+                rows.append(fields)
+                numbers.append(number)
+        columns = {str(i): pa.array([row[i] for row in rows], pa.string()) for i in range(self._count)}
+        return self._table(pa.table(columns), np.array(numbers, np.int64))
+
+    def _unusable(self, number: int, words: str, report: Report) -> None:
+        fields = _fields(words, self._delimiter)
+        what = "a quote that is left open" if fields is None else f"{len(fields)} instead of {self._count}"
+        report.add("fields", number, f"{what}: {excerpt(words)}")
+
+    def _table(self, table: pa.Table, numbers: Any) -> pa.Table:
+        import pyarrow as pa
+
+        columns = {name: table.column(place) for name, place in self.places.items()}
+        return pa.table({"line": pa.array(numbers, pa.int64()), **columns})
+
+
+class _Json:
+    """One object per line. Cells keep their JSON, which tells text from numbers."""
+
+    def __init__(self, stream: Stream, format: str, columns: Mapping[str, str], lines: Lines) -> None:
+        keys: dict[str, None] = {}
+        for _, line in itertools.islice(lines, 1000):
+            with contextlib.suppress(ValueError):
+                value = json.loads(line)
+                keys |= dict.fromkeys(value if isinstance(value, dict) else ())
+        found = _chosen(stream.path, list(keys), columns)
+        others = ("ranking", "clicks") if "item" in found else RESULT  # what may come later, but not the other form
+        names = [name for name in (*COLUMNS, *RESULT) if name not in others and columns.get(name) != "#"]
+        self.places = {name: columns.get(name, name) for name in names}
+
+    def split(self, lines: Lines, report: Report) -> pa.Table:
+        import numpy as np
+        import pyarrow as pa
+
+        from driftrank.logs.log import connected
+
+        ends = np.flatnonzero(np.frombuffer(lines.text, np.uint8) == ord("\n")) + 1
+        offsets = np.concatenate([[0], ends]).astype(np.int32)
+        text = pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(lines.text))
+        table = pa.table({"line": pa.array(lines.numbers, pa.int64()), "text": text})
+        pointers = ", ".join(
+            f'json_extract(text, {literal("/" + name.replace("~", "~0").replace("/", "~1"))})::VARCHAR AS "{column}"'
+            for column, name in self.places.items()
+        )
+        with connected() as connection:
+            connection.register("lines", table)
+            connection.execute(
+                "CREATE TEMP VIEW tested AS SELECT *, coalesce(json_valid(text), false) AS valid FROM lines"
+            )
+            good = "CASE WHEN valid THEN json_type(text) = 'OBJECT' ELSE false END"
+            for number, words in connection.execute(f"SELECT line, text FROM tested WHERE NOT {good}").fetchall():
+                report.add("json", number, excerpt(words.rstrip("\n")))
+            rows = f"SELECT line, {pointers} FROM tested WHERE {good} ORDER BY line"
+            return connection.sql(rows).to_arrow_table()
+
+
+def _delimiter(line: str) -> str:
+    """The one that occurs most; a tab, if there are any."""
+    if "\t" in line:
+        return "\t"
+    best = max(_DELIMITERS, key=lambda delimiter: len(_fields(line, delimiter) or ()))
+    return best if best in line else ""
+
+
+def _fields(line: str, delimiter: str) -> list[str] | None:
+    """The fields of a line; None if a quote is left open."""
+    if delimiter == "\t":
+        return line.split("\t")
+    try:
+        rows = list(csv.reader([line], delimiter=delimiter, strict=True))
+    except csv.Error:
+        return None
+    return rows[0] if rows else [""]
