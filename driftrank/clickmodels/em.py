@@ -149,7 +149,7 @@ def climb(
         square_r, square_v = np.zeros(count), np.zeros(count)
         stride(at, once, twice, of, live, square_r, square_v)
         length = np.clip(np.sqrt(square_r / np.maximum(square_v, 1e-300)), 1.0, longest)
-        far = at.copy()
+        far = np.where(live[of], at, once)  # those that are done have stayed where their last step took them
         leap(at, once, twice, fixed, of, live, length, EDGE, far)
         after, value_far = walk.step(far, live)
         worse = live & ~(value_far >= value_once)
@@ -168,7 +168,7 @@ def climb(
         largest_move(at, once, of, live, moved)
         done = (moved <= 1e-12) | ((moved <= 1e-3) & (gain <= options.tolerance + 1e-13 * np.abs(value)))
         live = live & ~done
-    return Climbed(at, walk.expected(at, every), tuple(trace), walk.count, not live.any())
+    return Climbed(once, walk.expected(once, every), tuple(trace), walk.count, not live.any())
 
 
 class _Walk:

@@ -34,7 +34,7 @@ from driftrank.clickmodels.intervals import EDGE, counted, parabola
 from driftrank.kernels.compile import specialise
 
 
-class _Rows:
+class Rows:
     """The rows of a log, one per pair and cell, sorted; the E-step over them."""
 
     def __init__(self, counts: PositionCounts, cell: NDArray[np.int64], cells: int, per_query: bool) -> None:
@@ -121,7 +121,7 @@ def fit_examination(
         Turns (groups, cells) into the parameter of the model, with a number for what has no cell.
     """
     a, b = options.prior
-    rows = _Rows(counts, cell, cells, options.per_query)
+    rows = Rows(counts, cell, cells, options.per_query)
     pairs = len(counts.pairs)
     fixed = np.arange(cells) == 0
     held = np.concatenate([np.zeros(pairs, bool), np.tile(fixed, rows.groups)])

@@ -58,7 +58,7 @@ def counted(p: Numbers, variance: Numbers, prior: tuple[float, float], level: fl
     with np.errstate(divide="ignore", invalid="ignore"):
         trials = np.where(variance < np.inf, 1.0 / (variance * p * (1 - p)), 0.0)
     seen = np.maximum(trials - prior[1], 0.0)
-    low, high = wilson(np.clip(p * trials - prior[0], 0.0, seen), seen, level)
+    low, high = wilson(np.clip(_to_the_edge(p) * trials - prior[0], 0.0, seen), seen, level)
     return np.minimum(low, p), np.maximum(high, p)
 
 
@@ -67,7 +67,8 @@ def parabola(p: Numbers, variance: Numbers, score: Numbers, level: float) -> End
     more than half the square of the normal quantile."""
     z2 = quantile(level) ** 2
     scale = p * (1 - p)
-    edge = (p <= EDGE * 1.001) | (p >= 1 - EDGE * 1.001)
+    end = _to_the_edge(p)
+    edge = (end == 0) | (end == 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         slope = np.where(edge, np.abs(score) / scale, 0.0)
         bend = 1.0 / variance + np.where(edge, score * (1 - 2 * p), 0.0)
@@ -76,4 +77,9 @@ def parabola(p: Numbers, variance: Numbers, score: Numbers, level: float) -> End
     by = np.where(np.isfinite(by), by, 1.0)
     low = np.maximum(p - by, 0)
     high = np.minimum(p + by, 1)
-    return np.where(p <= EDGE * 1.001, 0.0, low), np.where(p >= 1 - EDGE * 1.001, 1.0, high)
+    return np.where(end == 0, 0.0, low), np.where(end == 1, 1.0, high)
+
+
+def _to_the_edge(p: Numbers) -> Numbers:
+    """0 and 1 in place of the smallest and largest estimate."""
+    return np.where(p <= EDGE * 1.001, 0.0, np.where(p >= 1 - EDGE * 1.001, 1.0, p))

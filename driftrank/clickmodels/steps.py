@@ -356,12 +356,12 @@ def evaluation_pass(
         total = 0.0
         for k in range(length):
             clicked = (mask[n] >> k) & 1
-            p = min(max(CHANCE(row, own, k, items[k], b), FLOOR), 1.0 - FLOOR)
-            surprise = -log(p if clicked else 1.0 - p)
+            p = CHANCE(row, own, k, items[k], b)
+            surprise = -log(max(p if clicked else 1.0 - p, FLOOR))
             total += surprise
             shown[k] += w
             missed_given[k] += w * surprise
-            p = min(max(marginal[k], FLOOR), 1.0 - FLOOR)
-            missed[k] -= w * log(p if clicked else 1.0 - p)
+            p = marginal[k]
+            missed[k] -= w * log(max(p if clicked else 1.0 - p, FLOOR))
             b = AFTER(row, own, k, items[k], b, clicked)
         fit[q] -= w * total
