@@ -36,7 +36,9 @@ def yandex40(yandex40_file: Path) -> Queries:
 
 
 #: files whose tests are about one policy each, named by their parameter ``name``
-_OF_ALL_POLICIES = {"test_checks.py", "test_identity.py", "test_state_size.py"}
+_OF_ALL_POLICIES = {
+    "test_checks.py", "test_dcm.py", "test_feedback.py", "test_identity.py", "test_pbm.py", "test_state_size.py",
+}  # fmt: skip
 #: files about the policies that detect changes, which share their kernels
 _OF_DETECTION = {"test_alarms.py", "test_change_detection.py", "test_detections.py", "test_glr.py"}
 
