@@ -227,12 +227,12 @@ def open_log(
     [([3, 1], [2])]
     """
     name = os.fspath(source)
-    mapping = check_columns(columns)
+    mapping = dict(columns or {})
     if threads is not None:
         check_integer("threads", threads, 1)
     file, table = _database(name)
     if file is not None:
-        return _open_table(name, file, table, mapping, memory, threads)
+        return _open_table(name, file, table, check_columns(mapping), memory, threads)
     files = _files(name)
     report, copy = None, None
     if not all(map(is_parquet, files)):
@@ -241,6 +241,7 @@ def open_log(
         copy = Temporary()
         files, report = converted(files, copy.path, columns=mapping, on_error=on_error, quiet=quiet)
         mapping = {}
+    check_columns(mapping)
     with connected(memory, threads) as connection:
         there = _describe(connection, name, _scan(files))
     types, select = selected(name, there, mapping)

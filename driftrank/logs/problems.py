@@ -40,6 +40,7 @@ WARNINGS = {
     "endless": "a session of more than 1,000 lists, taken as several",
     "blank": "a blank line",
     "nothing": "a file of 0 bytes",
+    "single": "rows that do not make up a whole list, kept one by one",
     "duplicate": "the same row once more",
     "again": "one user, query and time, but another list or other clicks",
     "clock": "time goes backwards",

@@ -152,12 +152,17 @@ def _rows(connection: duckdb.DuckDBPyConnection, cells: _Cells, report: Report) 
         " WHEN click IS NULL OR click < 0 OR click = 'inf' OR isnan(click) THEN 'a click that is not 0 or 1' END"
     )
     connection.execute(f"CREATE TEMP VIEW results AS SELECT *, {wrong} AS wrong FROM ({cells.results()})")
-    [(found,)] = connection.execute("SELECT count(*) FROM results WHERE wrong IS NOT NULL").fetchall()
+    tell(connection, "value", "wrong IS NOT NULL", "wrong", "results", report)
+
+
+def tell(connection: duckdb.DuckDBPyConnection, kind: str, test: str, words: str, table: str, report: Report) -> None:
+    """Tell how many rows of a table have a problem, and of the first of them what ``words`` says."""
+    [(found,)] = connection.execute(f"SELECT count(*) FROM {table} WHERE {test}").fetchall()
     if found:
-        first = f"SELECT line, wrong FROM results WHERE wrong IS NOT NULL ORDER BY line LIMIT {EXAMPLES}"
-        for line, words in connection.execute(first).fetchall():
-            report.add("value", line, words, 0)
-        report.counts["value"] += found
+        first = f"SELECT line, {words} FROM {table} WHERE {test} ORDER BY line LIMIT {EXAMPLES}"
+        for line, text in connection.execute(first).fetchall():
+            report.add(kind, line, text, 0)
+        report.counts[kind] += found
 
 
 def _kinds(connection: duckdb.DuckDBPyConnection, running: bool) -> dict[str, str]:

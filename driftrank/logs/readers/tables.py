@@ -19,20 +19,18 @@ others stay text, as do numbers in JSON strings. Text that has not got a time zo
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import itertools
 import json
-import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from driftrank.logs.problems import Report, excerpt
 from driftrank.logs.readers.base import Options, Tick
 from driftrank.logs.readers.cells import RESULT, lists_of
 from driftrank.logs.readers.lines import Lines, read_lines
+from driftrank.logs.readers.separated import Separated, delimiter_of, fields_of
 from driftrank.logs.readers.stream import Stream
 from driftrank.logs.schema import COLUMNS, literal
 
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _TREC = {"query": "1", "item": "3", "rank": "4", "list": "6", "click": "7", "time": "#"}
-_DELIMITERS = (",", ";", "|")
 
 
 def _first_lines(start: bytes) -> list[str]:
@@ -51,10 +48,10 @@ def _first_lines(start: bytes) -> list[str]:
 def _is_separated(start: bytes, tab: bool) -> int:
     """1 if the first lines have the same number of fields, at least three: it may be a table."""
     lines = _first_lines(start)
-    delimiter = _delimiter(lines[0]) if lines else ""
+    delimiter = delimiter_of(lines[0]) if lines else ""
     if not delimiter or (delimiter == "\t") != tab:
         return 0
-    counts = {len(_fields(line, delimiter) or ()) for line in lines[:2]}
+    counts = {len(fields_of(line, delimiter) or ()) for line in lines[:2]}
     return int(len(counts) == 1 and min(counts) >= 3)
 
 
@@ -90,12 +87,11 @@ def read(stream: Stream, format: str, report: Report, options: Options, tick: Ti
         path = Path(folder) / "cells.parquet"
         schema, writer = None, None
         names: list[str] = []
-        splitter: _Json | _Separated | None = None
+        splitter: _Json | Separated | None = None
         try:
             for lines in read_lines(stream, report, tick):
                 if splitter is None:
-                    make = _Json if format == "jsonl" else _Separated
-                    splitter = make(stream, format, columns, lines)
+                    splitter = _splitter(stream, format, columns, lines)
                     names = list(splitter.places)
                     schema = pa.schema([("line", pa.int64()), *((name, pa.string()) for name in names)])
                     writer = pq.ParquetWriter(path, schema, compression="zstd", compression_level=1)
@@ -108,6 +104,14 @@ def read(stream: Stream, format: str, report: Report, options: Options, tick: Ti
             return
         running = columns.get("time") == "#"
         yield from lists_of(path, names, report, clicks=options.clicks, running=running, is_json=format == "jsonl")
+
+
+def _splitter(stream: Stream, format: str, columns: Mapping[str, str], lines: Lines) -> _Json | Separated:
+    if format == "jsonl":
+        return _Json(stream, columns, lines)
+    given = [name for name in columns.values() if name != "#"]
+    header = not given or not all(name.isdigit() for name in given)
+    return Separated(format, lines, lambda there: _chosen(stream.path, there, columns), header)
 
 
 def _check(columns: Mapping[str, str]) -> None:
@@ -139,97 +143,10 @@ def _chosen(source: object, there: list[str], columns: Mapping[str, str]) -> dic
     return places
 
 
-class _Separated:
-    """Fields between delimiters."""
-
-    def __init__(self, stream: Stream, format: str, columns: Mapping[str, str], lines: Lines) -> None:
-        first = lines.text.split(b"\n", 1)[0].decode("utf-8")
-        self._trec = format == "trec"
-        self._delimiter = "\t" if format in ("tsv", "trec") else _delimiter(first) or ","
-        fields = first.split() if self._trec else _fields(first, self._delimiter) or [first]
-        given = [name for name in columns.values() if name != "#"]
-        self._header: int | None = None
-        if given and all(name.isdigit() for name in given):
-            fields = [str(i) for i in range(1, len(fields) + 1)]
-        else:
-            self._header = int(lines.numbers[0])
-        self.places = _chosen(stream.path, fields, columns)
-        self._count = len(fields)
-
-    def split(self, lines: Lines, report: Report) -> pa.Table:
-        import pyarrow as pa
-        import pyarrow.csv
-
-        text, numbers = lines.text, lines.numbers
-        if self._trec:
-            text = re.sub(rb"[ \t]+", b"\t", text)
-        if len(numbers) and numbers[0] == self._header:
-            text, numbers = text.split(b"\n", 1)[1], numbers[1:]
-        lines = Lines(text, numbers)
-        wrong: list[tuple[int, str]] = []
-
-        def note(row: Any) -> str:
-            wrong.append((row.number - 1, row.text))
-            return "skip"
-
-        all_names = [str(i) for i in range(self._count)]
-        if not len(numbers):
-            return self._table(pa.table({name: pa.array([], pa.string()) for name in all_names}), numbers)
-        try:
-            table = pyarrow.csv.read_csv(
-                io.BytesIO(text),
-                pyarrow.csv.ReadOptions(use_threads=False, block_size=len(text) + 1, column_names=all_names),
-                pyarrow.csv.ParseOptions(
-                    delimiter=self._delimiter,
-                    quote_char=False if self._delimiter == "\t" else '"',
-                    ignore_empty_lines=False,
-                    invalid_row_handler=note,
-                ),
-                pyarrow.csv.ConvertOptions(
-                    column_types=dict.fromkeys(all_names, pa.string()), strings_can_be_null=False
-                ),
-            )
-        except pa.ArrowInvalid:
-            return self._one_by_one(lines, report)
-        if len(table) + len(wrong) != len(numbers) or any("\n" in words for _, words in wrong):  # an open quote
-            return self._one_by_one(lines, report)
-        for row, words in wrong:
-            self._unusable(int(numbers[row]), words, report)
-        good = [i for i in range(len(numbers)) if i not in {row for row, _ in wrong}] if wrong else slice(None)
-        return self._table(table, numbers[good])
-
-    def _one_by_one(self, lines: Lines, report: Report) -> pa.Table:
-        """Where a quote is left open, which rows are which has to be looked at line by line."""
-        import numpy as np
-        import pyarrow as pa
-
-        rows, numbers = [], []
-        for number, line in lines:
-            fields = _fields(line.decode("utf-8"), self._delimiter)
-            if fields is None or len(fields) != self._count:
-                self._unusable(number, line.decode("utf-8"), report)
-            else:
-                rows.append(fields)
-                numbers.append(number)
-        columns = {str(i): pa.array([row[i] for row in rows], pa.string()) for i in range(self._count)}
-        return self._table(pa.table(columns), np.array(numbers, np.int64))
-
-    def _unusable(self, number: int, words: str, report: Report) -> None:
-        fields = _fields(words, self._delimiter)
-        what = "a quote that is left open" if fields is None else f"{len(fields)} instead of {self._count}"
-        report.add("fields", number, f"{what}: {excerpt(words)}")
-
-    def _table(self, table: pa.Table, numbers: Any) -> pa.Table:
-        import pyarrow as pa
-
-        columns = {name: table.column(place) for name, place in self.places.items()}
-        return pa.table({"line": pa.array(numbers, pa.int64()), **columns})
-
-
 class _Json:
     """One object per line. Cells keep their JSON, which tells text from numbers."""
 
-    def __init__(self, stream: Stream, format: str, columns: Mapping[str, str], lines: Lines) -> None:
+    def __init__(self, stream: Stream, columns: Mapping[str, str], lines: Lines) -> None:
         keys: dict[str, None] = {}
         for _, line in itertools.islice(lines, 1000):
             with contextlib.suppress(ValueError):
@@ -264,22 +181,3 @@ class _Json:
                 report.add("json", number, excerpt(words.rstrip("\n")))
             rows = f"SELECT line, {pointers} FROM tested WHERE {good} ORDER BY line"
             return connection.sql(rows).to_arrow_table()
-
-
-def _delimiter(line: str) -> str:
-    """The one that occurs most; a tab, if there are any."""
-    if "\t" in line:
-        return "\t"
-    best = max(_DELIMITERS, key=lambda delimiter: len(_fields(line, delimiter) or ()))
-    return best if best in line else ""
-
-
-def _fields(line: str, delimiter: str) -> list[str] | None:
-    """The fields of a line; None if a quote is left open."""
-    if delimiter == "\t":
-        return line.split("\t")
-    try:
-        rows = list(csv.reader([line], delimiter=delimiter, strict=True))
-    except csv.Error:
-        return None
-    return rows[0] if rows else [""]
