@@ -28,6 +28,7 @@ class Evaluation:
     """How well a click model predicts the clicks of a log."""
 
     log_likelihood: Numbers  #: (Q,) of all lists of each query
+    by_list: Numbers  #: (n,) of one list of each row of the counts: what two models can be compared by, pair by pair
     lists: NDArray[np.int64]  #: (Q,) how many lists each query has
     perplexity: Numbers  #: (K,) by rank, of P(click) whatever happens at other ranks
     conditional_perplexity: Numbers  #: (K,) by rank, of P(click) given what happened above
@@ -64,7 +65,7 @@ def evaluate(fit: Fit, counts: ListCounts) -> Evaluation:
     model = cls(**blank, **groups[0])
     group = np.arange(queries) if fit.options.per_query else np.zeros(queries, np.int64)
     shown, missed, given = np.zeros(fit.k), np.zeros(fit.k), np.zeros(fit.k)
-    by_query = np.zeros(queries)
+    by_list = np.zeros(len(lists.mask))
     bindings = {
         "CHANCE": cls.chance, "AFTER": cls.after, "MARGINALS": cls.marginals, "FIRST": cls.first, "FLOOR": FLOOR,
     }  # fmt: skip
@@ -72,12 +73,15 @@ def evaluate(fit: Fit, counts: ListCounts) -> Evaluation:
         starts, lists.query, lists.slots, lists.mask, lists.lists, fit.attraction, group, head,
         head.shape[1] - after_items, np.array(of_items).reshape(len(of_items), len(fit.pairs)),
         np.zeros(head.shape[1] + len(of_items) * widest), np.zeros(model.room(widest, fit.k)),
-        np.zeros(fit.k, np.uint32), np.zeros(fit.k), by_query, shown, missed, given,
+        np.zeros(fit.k, np.uint32), np.zeros(fit.k), by_list, shown, missed, given,
     )  # fmt: skip
     count = np.bincount(lists.query, lists.lists, queries).astype(np.int64)
-    with np.errstate(invalid="ignore"):
-        seen = np.flatnonzero(shown)
-        return Evaluation(by_query, count, np.exp(missed[seen] / shown[seen]), np.exp(given[seen] / shown[seen]))
+    by_query = np.bincount(lists.query, by_list * lists.lists, queries).astype(np.float64)
+    as_counted = np.zeros(len(by_list))
+    as_counted[lists.order] = by_list
+    seen = np.flatnonzero(shown)
+    perplexity, conditional = (np.exp(total[seen] / shown[seen]) for total in (missed, given))
+    return Evaluation(by_query, as_counted, count, perplexity, conditional)
 
 
 def _groups(fit: Fit) -> int:

@@ -18,10 +18,11 @@ class Lists:
         if np.any((slots[:, :-1] < 0) & (slots[:, 1:] >= 0)) or np.any(slots[:, :1] < 0):
             raise ValueError("slots: every list must begin with a pair, and have no gap")
         query = counts.pairs.query[slots[:, 0]] if len(slots) else np.zeros(0, np.int64)
-        order = np.argsort(query, kind="stable") if np.any(np.diff(query) < 0) else slice(None)
-        self.query = query[order]
-        self.slots = np.ascontiguousarray(slots[order])
-        self.mask, self.lists = counts.mask[order], counts.lists[order]
+        #: where each of them stands in the counts
+        self.order = np.argsort(query, kind="stable") if np.any(np.diff(query) < 0) else np.arange(len(query))
+        self.query = query[self.order]
+        self.slots = np.ascontiguousarray(slots[self.order])
+        self.mask, self.lists = counts.mask[self.order], counts.lists[self.order]
         self.starts = np.searchsorted(self.query, np.arange(len(counts.pairs.queries) + 1))
 
     def per_pair(self, pairs: int) -> tuple[Numbers, Numbers]:

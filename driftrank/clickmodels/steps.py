@@ -324,8 +324,8 @@ def evaluation_pass(
     pair_starts, query, slots, mask, lists, alpha, group, head, before, item_rows, m, room, items, marginal, fit,
     shown, missed, missed_given,
 ):  # fmt: skip
-    """The log-likelihood by query; by rank the number of lists, and -sum ln P of what happened there, by the chance
-    whatever happens elsewhere and by that given what happened above.
+    """The log-likelihood of every list; by rank the number of lists, and -sum ln P of what happened there: by the
+    chance whatever happens elsewhere, and by that given what happened above.
 
     ``head`` holds the parameters ``m`` of every group without those of items, which follow after the first
     ``before`` numbers.
@@ -364,4 +364,4 @@ def evaluation_pass(
             p = marginal[k]
             missed[k] -= w * log(max(p if clicked else 1.0 - p, FLOOR))
             b = AFTER(row, own, k, items[k], b, clicked)
-        fit[q] -= w * total
+        fit[n] = -total

@@ -30,7 +30,7 @@ def test_likelihood_and_perplexity_by_summing_over_all_that_is_hidden(cls: type[
     world, fit = fitted(cls, per_query)
     held_out = world.generate(40, seed=99)
     function = getattr(paths, cls.__name__.lower())
-    total = np.zeros(3)
+    total, by_list = np.zeros(3), []
     surprise, count = np.zeros((2, 4)), held_out.lists.sum()
     for slots, mask, n in zip(held_out.slots, held_out.mask, held_out.lists, strict=True):
         q = slots[0] // 5
@@ -45,6 +45,7 @@ def test_likelihood_and_perplexity_by_summing_over_all_that_is_hidden(cls: type[
         chance = {c: function(alpha[order], c, **parameters) for c in itertools.product([0, 1], repeat=4)}
         assert sum(chance.values()) == pytest.approx(1)
         total[q] += n * np.log(chance[tuple(clicks)])
+        by_list.append(np.log(chance[tuple(clicks)]))
         for k in range(4):
             alike = [c for c in chance if c[:k] == tuple(clicks[:k])]  # the same above
             given = sum(chance[c] for c in alike if c[k] == clicks[k]) / sum(chance[c] for c in alike)
@@ -52,6 +53,9 @@ def test_likelihood_and_perplexity_by_summing_over_all_that_is_hidden(cls: type[
             surprise[:, k] -= n * np.log2([whatever, given])
     found = fit.evaluate(held_out)
     assert found.log_likelihood == pytest.approx(total, rel=1e-9)
+    assert found.by_list == pytest.approx(by_list, rel=1e-9)
+    backwards = [getattr(held_out, name)[::-1] for name in ("slots", "mask", "lists")]
+    assert fit.evaluate(ListCounts(held_out.pairs, *backwards)).by_list == pytest.approx(by_list[::-1], rel=1e-9)
     assert fit.log_likelihood(held_out) == pytest.approx(total.sum(), rel=1e-9)
     assert found.mean_log_likelihood == pytest.approx(total.sum() / count)
     assert found.lists.tolist() == [40, 40, 40]
