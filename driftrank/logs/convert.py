@@ -194,8 +194,7 @@ def converted(
             made.append(file)
             continue
         made.append(str(folder / f"{i}.parquet"))
-        progress = False if quiet else None
-        reports.append(convert(file, made[-1], columns=columns, on_error=on_error, lines=True, progress=progress))
+        reports.append(convert(file, made[-1], columns=columns, on_error=on_error, lines=True, progress=None))
         if reports[-1].lost and not quiet:
             warnings.warn(reports[-1].summary(), BadLines, stacklevel=3)
     return made, reports[0] if len(reports) == 1 else Report.together(reports)

@@ -210,7 +210,7 @@ def open_log(
         Bad lines of text: ``"skip"`` leaves them out, with a warning that says how many and why (:attr:`Log.report` has
         all); ``"stop"`` raises ValueError at the first.
     quiet
-        No warning and no progress bar: the caller looks at the report.
+        No warning: the caller looks at the report.
     memory, threads
         What queries over the log may take: beyond that memory they use the disk; None for all cores.
 

@@ -82,13 +82,14 @@ class _Cells:
         if self._json:
             cell = f"""CASE WHEN {cell} LIKE '"%' THEN CAST({cell} AS JSON) ->> '$' ELSE {cell} END"""
         text = f"trim({cell})"
+        others = " OR ".join(f"contains({text}, {sign})" for sign in ("';'", "','", "'|'", "'  '", "chr(9)"))
         return (
             f"CASE WHEN {text} IS NULL OR {text} IN ('', 'null') THEN []"
+            f" WHEN {text} NOT LIKE '[%' AND NOT ({others}) THEN string_split({text}, ' ')"
+            rf" WHEN {text} NOT LIKE '[%' THEN string_split_regex({text}, '\s*[;,|]\s*|\s+')"  # four times as slow
             f" WHEN regexp_full_match({text}, {literal(_SPACED)})"
             rf" THEN string_split_regex(trim({text}, '[] '), '\s+')"
-            f" WHEN {text} LIKE '[%' THEN coalesce(TRY_CAST(TRY_CAST({text} AS JSON) AS VARCHAR[]),"
-            f" TRY_CAST({text} AS VARCHAR[]))"
-            rf" ELSE string_split_regex({text}, '\s*[;,|]\s*|\s+') END"
+            f" ELSE coalesce(TRY_CAST(TRY_CAST({text} AS JSON) AS VARCHAR[]), TRY_CAST({text} AS VARCHAR[])) END"
         )
 
     def of_lists(self) -> str:
