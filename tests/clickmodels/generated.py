@@ -36,7 +36,9 @@ def list_counts(sessions: list[tuple[Any, Any]], L: int) -> ListCounts:
     Q = len(sessions)
     pairs = Pairs(np.arange(Q), np.repeat(np.arange(Q, dtype=np.int32), L), np.tile(np.arange(L), Q))
     rows = np.concatenate([np.column_stack([items + q * L, mask]) for q, (items, mask) in enumerate(sessions)])
-    rows, lists = np.unique(rows, axis=0, return_counts=True)
+    lists = np.ones(len(rows), np.int64)
+    if len(sessions[0][0].T) < 8:  # longer ones hardly ever occur twice
+        rows, lists = np.unique(rows, axis=0, return_counts=True)
     return ListCounts(pairs, rows[:, :-1].astype(np.int32), rows[:, -1], lists)
 
 
@@ -49,18 +51,15 @@ def position_counts(counts: ListCounts) -> PositionCounts:
         there = counts.slots[:, k] >= 0
         clicked, below = (counts.mask >> k) & 1, counts.mask >> k
         examined = (counts.mask == 0) | (below > 0)
-        rank = np.full(n, k + 1)
-        what = [counts.slots[:, k], rank, previous]
+        key = (counts.slots[:, k].astype(np.int64) * 64 + k + 1) * 64 + previous
         weights = [np.ones(n), clicked, examined, below == 1]
-        rows.append(np.column_stack([*what, *(w * counts.lists for w in weights)]).astype(np.int64)[there])
+        rows.append(np.column_stack([key, *(w * counts.lists for w in weights)]).astype(np.int64)[there])
         previous = np.where(clicked, k + 1, previous)
     table = np.concatenate(rows)
-    keys, of = np.unique(table[:, :3], axis=0, return_inverse=True)
-    sums = np.zeros((len(keys), 4), np.int64)
-    np.add.at(sums, of.ravel(), table[:, 3:])
-    return PositionCounts(
-        counts.pairs, keys[:, 0].astype(np.int32), keys[:, 1].astype(np.int16), keys[:, 2].astype(np.int16), *sums.T
-    )
+    key, of = np.unique(table[:, 0], return_inverse=True)
+    sums = [np.bincount(of, column, len(key)).astype(np.int64) for column in table[:, 1:].T]
+    pair, rank, before = (key // 4096).astype(np.int32), (key // 64 % 64).astype(np.int16), (key % 64).astype(np.int16)
+    return PositionCounts(counts.pairs, pair, rank, before, *sums)
 
 
 @dataclass
