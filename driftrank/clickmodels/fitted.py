@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -217,10 +218,14 @@ class Fit:
         )  # fmt: skip
 
     def _index(self, name: Any) -> int:
-        found = np.flatnonzero(self.pairs.queries.astype(str) == str(name))
-        if not len(found):
+        if str(name) not in self._places:
             raise ValueError(f"query {name!r}: is not among the {len(self.pairs.queries)} queries of the fit")
-        return int(found[0])
+        return self._places[str(name)]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """Where each query stands, by its name as it is written."""
+        return {str(name): q for q, name in enumerate(self.pairs.queries)}
 
     def _slice(self, q: int) -> NDArray[np.int64]:
         first, last = np.searchsorted(self.pairs.query, [q, q + 1])
@@ -230,8 +235,7 @@ class Fit:
         """Which group of this fit the queries of others belong to, -1 for none."""
         if not self.options.per_query:
             return np.zeros(len(pairs.queries), np.int64)
-        known = {str(name): q for q, name in enumerate(self.pairs.queries)}
-        return np.array([known.get(str(name), -1) for name in pairs.queries], np.int64)
+        return np.array([self._places.get(str(name), -1) for name in pairs.queries], np.int64)
 
     def _of(self, q: int, own: NDArray[np.int64], values: Mapping[str, Numbers]) -> dict[str, Numbers]:
         """Parameters of one query and some of its items."""
