@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from types import TracebackType
@@ -55,8 +56,9 @@ class Cluster:
             there: dict[str, Any] = {"address": self.address, "scheduler_file": self.scheduler_file}
             if self.address is None and self.scheduler_file is None:
                 local = distributed.LocalCluster(
-                    n_workers=self.workers, threads_per_worker=1, processes=True, dashboard_address=None
-                )
+                    n_workers=self.workers, threads_per_worker=1, processes=True,
+                    dashboard_address="127.0.0.1:0",  # any port, so that a second cluster finds one too
+                )  # fmt: skip
                 there = {"address": stack.enter_context(local)}
             try:
                 self.client = stack.enter_context(distributed.Client(**there, set_as_default=True))
@@ -78,20 +80,31 @@ class Cluster:
         Function, tasks and results are pickled. A task whose worker is lost starts again on another one; an error in
         the function is raised here, and what had not begun by then is dropped.
         """
-        if self.client is None:
+        client = self.client
+        if client is None:
             raise ValueError("the cluster is not open: use it in a with statement")
-        _, joblib = _modules()
-        with joblib.parallel_config(backend="dask", client=self.client):
-            # single tasks: they are long, and a lost worker is to cost only one
-            parallel = joblib.Parallel(n_jobs=-1, batch_size=1, return_as="generator_unordered")
-            results = parallel(joblib.delayed(_numbered)(function, i, task) for i, task in enumerate(tasks))
+        distributed, joblib = _modules()
+        with joblib.parallel_config(backend="dask", client=client) as active:
+            # joblib would wait 10 s for workers, and on a cluster of one worker do the work here
+            active["backend"].effective_n_jobs = lambda n_jobs: 2
+            # tasks are long, so they are sent one by one, and at once, for workers that are still to come
+            parallel = joblib.Parallel(n_jobs=-1, batch_size=1, pre_dispatch="all", return_as="generator_unordered")
+            results = parallel(joblib.delayed(_call)((function, i, task)) for i, task in enumerate(tasks))
         try:
-            yield from results
+            for result in results:  # noqa: UP028, since `yield from` would close them by itself, with a warning
+                yield result
         finally:
-            results.close()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # that not all results were taken
+                results.close()
+            if client.status == "running":
+                waiting = [key for key in list(client.futures) if str(key).startswith(f"batch_of_{_call.__name__}")]
+                client.cancel([distributed.Future(key, client) for key in waiting])
 
 
-def _numbered(function: Callable[[Task], Result], i: int, task: Task) -> tuple[int, Result]:
+def _call(job: tuple[Callable[[Task], Result], int, Task]) -> tuple[int, Result]:
+    # one tuple: joblib would put a large argument on one worker, and it would be lost with it
+    function, i, task = job
     return i, function(task)
 
 

@@ -1,102 +1,103 @@
-"""Number the (query, item) pairs of statistics, exactly and without a loop over rows.
+"""Number the (query, item) pairs of statistics and put their rows in order, exactly and without a loop over rows.
 
-Queries and items are looked up among their distinct values; a pair is then one integer, query * items + item.
+Queries and items are numbered by their order among the distinct ones; a pair is then one integer,
+query * items + item. Statistics of one log come out the same, in whatever order their rows were.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from driftrank.clickmodels.counts import Pairs
+from driftrank.clickmodels.counts import LONGEST_LIST, ListCounts, Pairs, PositionCounts
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Integers = NDArray[np.int64]
+_BLOCK = 1 << 20
+"""Rows whose lists are taken apart at once."""
 
 
-def number_positions(table: pa.Table) -> tuple[Pairs, NDArray[np.int32]]:
-    """The pairs of the columns query and item, and which of them each row is."""
-    numbers = _Numbers.of(table["query"], table["item"])
-    keys, where = np.unique(numbers.keys(table["query"], table["item"]), return_inverse=True)
-    return numbers.pairs(keys), where.astype(np.int32)
+def position_counts(table: pa.Table) -> PositionCounts:
+    """The statistics of positions, sorted by query, item, rank and previous."""
+    queries, query = _numbered(table["query"])
+    items, item = _numbered(table["item"])
+    keys, pair = np.unique(query.astype(np.int64) * len(items) + item, return_inverse=True)
+    rank, previous = _array(table["rank"]), _array(table["previous"])
+    order = np.argsort((pair * (LONGEST_LIST + 1) + rank) * (LONGEST_LIST + 1) + previous, kind="stable")
+    rows = [_array(table[name])[order] for name in ("views", "clicks", "examined", "last_clicks")]
+    pairs = _pairs(queries, items, keys)
+    return PositionCounts(pairs, pair[order].astype(np.int32), rank[order], previous[order], *rows)
 
 
-def number_lists(table: pa.Table) -> tuple[Pairs, NDArray[np.int32]]:
-    """The pairs of the columns query and ranking, and by row and position which of them it is, -1 beyond the end."""
+def list_counts(table: pa.Table) -> ListCounts:
+    """The statistics of lists, sorted by query, ranking and mask."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    numbers = _Numbers.of(table["query"], pc.list_flatten(table["ranking"]))
-    found = [np.zeros(0, np.int64)]
-    for _, _, keys in _by_position(table, numbers):
-        found.append(pc.unique(pa.array(keys)).to_numpy())
-    pairs = np.unique(np.concatenate(found))
-    longest = pc.max(pc.list_value_length(table["ranking"])).as_py() or 0
-    slots = np.full((len(table), longest), -1, np.int32)
-    for k, rows, keys in _by_position(table, numbers):
-        slots[rows, k] = np.searchsorted(pairs, keys)
-    return numbers.pairs(pairs), slots
+    queries, query = _numbered(table["query"])
+    items, item = _numbered(pc.list_flatten(table["ranking"]))
+    length = _array(pc.list_value_length(table["ranking"]))
+    ends = np.append(0, np.cumsum(length, dtype=np.int64))
+    blocks = []
+    for first in range(0, len(table), _BLOCK):
+        last = min(first + _BLOCK, len(table))
+        key = np.repeat(query[first:last].astype(np.int64) * len(items), length[first:last])
+        found = pa.array(key + item[ends[first] : ends[last]]).dictionary_encode()
+        blocks.append((found.dictionary.to_numpy(), found.indices.to_numpy()))
+    keys = np.unique(np.concatenate([np.zeros(0, np.int64), *(found for found, _ in blocks)]))
+    slots = np.full((len(table), length.max(initial=0)), -1, np.int32)
+    for n, (found, where) in enumerate(blocks):
+        rows = slice(n * _BLOCK, (n + 1) * _BLOCK)
+        there = np.arange(slots.shape[1]) < length[rows, None]
+        slots[rows][there] = np.searchsorted(keys, found)[where]
+    pairs = _pairs(queries, items, keys)
+    mask, lists = _array(table["mask"]), _array(table["lists"])
+    order = _order(pairs, query, slots, mask)
+    return ListCounts(pairs, slots[order], mask[order], lists[order])
 
 
-@dataclass(frozen=True, eq=False)
-class _Numbers:
-    """Distinct queries and items, ascending: integers, or text in the order of its code points."""
-
-    queries: pa.Array
-    items: pa.Array
-
-    @staticmethod
-    def of(queries: pa.ChunkedArray, items: pa.ChunkedArray) -> _Numbers:
-        return _Numbers(_distinct(queries), _distinct(items))
-
-    def keys(self, queries: pa.Array, items: pa.Array) -> Integers:
-        """One integer for each pair, in the order of queries, then items."""
-        return _places(queries, self.queries) * len(self.items) + _places(items, self.items)
-
-    def pairs(self, keys: Integers) -> Pairs:
-        query, item = np.divmod(keys, max(len(self.items), 1))
-        return Pairs(_names(self.queries), query.astype(np.int32), _names(self.items)[item])
+def _order(
+    pairs: Pairs, query: NDArray[np.int32], slots: NDArray[np.int32], mask: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """By query, then by the items from the top, then by mask."""
+    starts = pairs.starts
+    base = int(np.diff(starts).max(initial=0)) + 1  # of a query's pairs, and 0 where the list has ended
+    digits = max(1, int(62 / np.log2(base + 1)))  # so many fit into one integer
+    first = starts[query] - 1
+    keys: list[NDArray[Any]] = [query]
+    for k in range(slots.shape[1]):
+        digit = np.where(slots[:, k] < 0, 0, slots[:, k] - first)
+        if k % digits:
+            keys[-1] = keys[-1] * base + digit
+        else:
+            keys.append(digit)
+    return np.lexsort([mask, *reversed(keys)])
 
 
-def _by_position(table: pa.Table, numbers: _Numbers) -> Iterator[tuple[int, Integers, Integers]]:
-    """A position, the rows whose lists reach it and the keys there: some rows at a time, so that memory suffices."""
-    first = 0
-    for batch in table.select(["query", "ranking"]).to_batches(max_chunksize=1 << 20):
-        queries, rankings = batch["query"], batch["ranking"]
-        offsets = rankings.offsets.to_numpy().astype(np.int64)
-        length = np.diff(offsets)
-        for k in range(int(length.max(initial=0))):
-            rows = np.flatnonzero(length > k)
-            yield k, first + rows, numbers.keys(queries.take(rows), rankings.values.take(offsets[rows] + k))
-        first += len(batch)
+def _pairs(queries: pa.Array, items: pa.Array, keys: NDArray[np.int64]) -> Pairs:
+    query, item = np.divmod(keys, max(len(items), 1))
+    names = [np.asarray(values.to_numpy(zero_copy_only=False)) for values in (queries, items)]
+    return Pairs(names[0], query.astype(np.int32), names[1][item])
 
 
-def _distinct(column: pa.ChunkedArray) -> pa.Array:
-    import pyarrow.compute as pc
-
-    values = pc.unique(_wide(column))
-    return values.take(pc.array_sort_indices(values))
-
-
-def _places(values: pa.Array, names: pa.Array) -> Integers:
-    """Where values are among the distinct ones."""
-    import pyarrow.compute as pc
-
-    return np.asarray(pc.index_in(_wide(values), value_set=names), dtype=np.int64)
-
-
-def _wide(values: pa.Array) -> pa.Array:
-    """Text of more than 2 GB needs 64-bit offsets."""
+def _numbered(column: pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int32]]:
+    """The distinct values in ascending order, and the place of each value among them."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    return values.cast(pa.large_string()) if pa.types.is_string(values.type) else values
+    wide = column.cast(pa.large_string()) if pa.types.is_string(column.type) else column  # may be more than 2 GB
+    if not len(wide):
+        return pa.array([], wide.type), np.zeros(0, np.int32)
+    chunks = wide.dictionary_encode().unify_dictionaries().chunks
+    values = chunks[0].dictionary
+    order = pc.array_sort_indices(values).to_numpy()
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order))
+    return values.take(order), place[np.concatenate([chunk.indices.to_numpy() for chunk in chunks])]
 
 
-def _names(values: pa.Array) -> NDArray[Any]:
-    return np.asarray(values.to_numpy(zero_copy_only=False))
+def _array(column: pa.ChunkedArray) -> NDArray[Any]:
+    return np.array(column.to_numpy())  # a copy that can be written to: kernels are compiled for these

@@ -42,8 +42,8 @@ SELECT
   query, item, place + 1 AS rank,
   CASE
     WHEN above = 0 THEN 0
-    WHEN above < 2147483648 THEN CAST(FLOOR(LOG(2, above + 0.5)) AS BIGINT) + 1
-    ELSE CAST(FLOOR(LOG(2, (above >> 31) + 0.5)) AS BIGINT) + 32
+    WHEN above < 2147483648 THEN CAST(FLOOR(LOG(2, above + 0.5)) + 1 AS SMALLINT)
+    ELSE CAST(FLOOR(LOG(2, (above >> 31) + 0.5)) + 32 AS SMALLINT)
   END AS previous,
   SUM(lists) AS views,
   SUM(CASE WHEN below % 2 = 1 THEN lists ELSE 0 END) AS clicks,
@@ -67,8 +67,8 @@ class _Dialect(NamedTuple):
 _DIALECTS: Mapping[str, _Dialect] = {
     "duckdb": _Dialect(
         mask="LIST_AGGREGATE(LIST_TRANSFORM(clicks, LAMBDA p : CAST(1 AS BIGINT) << (p - 1)), 'bit_or')",
-        shown="SELECT query, UNNEST(ranking) AS item, GENERATE_SUBSCRIPTS(ranking, 1) - 1 AS place, mask, lists"
-        " FROM lists",
+        shown="SELECT query, UNNEST(ranking) AS item, CAST(GENERATE_SUBSCRIPTS(ranking, 1) - 1 AS SMALLINT) AS place,"
+        " mask, lists FROM lists",  # narrow columns are grouped faster
     ),
     "spark": _Dialect(
         mask="AGGREGATE(clicks, CAST(0 AS BIGINT), (m, p) -> m | SHIFTLEFT(CAST(1 AS BIGINT), CAST(p - 1 AS INT)))",
@@ -168,10 +168,11 @@ def print_sql(kind: str, dialect: str | None = None, table: str = "log") -> str:
     check_known("dialect", name, DIALECTS)
     chosen = _DIALECTS[name]
     try:
-        exp.to_table(table, dialect=name)
+        named = exp.maybe_parse(table, into=exp.Table, dialect=name)
     except sqlglot.ParseError:
-        raise ValueError(f"table={table!r}: must be the name of a table as it is written in {name}") from None
-
+        named = None
+    if not isinstance(named, exp.Table) or named.alias:
+        raise ValueError(f"table={table!r}: must be the name of a table as it is written in {name}")
     parsed = []
     for step, text in _steps(kind, chosen, table):
         ours = kind == "positions" and step in ("seen", "")

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from driftrank.clickmodels.counts import ListCounts, PositionCounts
 from driftrank.files import written
 from driftrank.logs.log import Log, connected
-from driftrank.logs.pairs import number_lists, number_positions
+from driftrank.logs.pairs import list_counts, position_counts
 from driftrank.logs.schema import literal
 from driftrank.logs.sql import COLUMNS, KEYS, aggregation
 from driftrank.progress import Progress, chosen_progress
@@ -40,8 +39,8 @@ class Statistics:
         ``"positions"``: how often an item was shown and clicked, by query, rank and rank of the click above; for CM,
         DCM, simplified DBN, PBM and UBM. ``"lists"``: how often a list was shown and clicked in a certain way; for all.
     table
-        An Arrow table with the columns of that kind (:data:`driftrank.logs.sql.COLUMNS`), sorted by those that say
-        what a row is about, so that the same log gives the same table, however it was counted.
+        An Arrow table with the columns of that kind (:data:`driftrank.logs.sql.COLUMNS`), in any order. What comes of
+        it, counts and files, is sorted, and thus the same however a log was counted.
 
     Examples
     --------
@@ -50,10 +49,10 @@ class Statistics:
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "log.parquet"
     >>> _ = duckdb.sql(f"COPY (SELECT 'tea' AS query, 7 AS time, [3, 1] AS ranking, [2] AS clicks) TO '{path}'")
     >>> statistics = aggregate(open_log(path), "positions")
-    >>> statistics.table.to_pylist()[0]
+    >>> statistics.table.sort_by("rank").to_pylist()[1]
     {'query': 'tea', 'item': 1, 'rank': 2, 'previous': 0, 'views': 1, 'clicks': 1, 'examined': 1, 'last_clicks': 1}
-    >>> merge([statistics, statistics]).counts().views.tolist()
-    [2, 2]
+    >>> merge([statistics, statistics]).counts().clicks.tolist()
+    [2, 0]
     """
 
     kind: str
@@ -74,16 +73,12 @@ class Statistics:
             return self
         with connected() as connection:
             connection.register("counted", self.table)
-            return sorted_rows(connection, "positions", aggregation("positions", "counted", counted=True))
+            return run(connection, "positions", aggregation("positions", "counted", counted=True))
 
     def counts(self, queries: Iterable[Any] | None = None) -> PositionCounts | ListCounts:
         """As click models take them, of all queries or of some."""
         table = self.table if queries is None else self._only(queries)
-        if self.kind == "positions":
-            pairs, pair = number_positions(table)
-            return PositionCounts(pairs, pair, *(_array(table[name]) for name in COLUMNS["positions"][2:]))
-        pairs, slots = number_lists(table)
-        return ListCounts(pairs, slots, _array(table["mask"]), _array(table["lists"]))
+        return position_counts(table) if self.kind == "positions" else list_counts(table)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a Parquet or CSV file, by the end of its name; it appears when it is complete."""
@@ -96,7 +91,9 @@ class Statistics:
         columns = "* REPLACE (to_json(ranking) AS ranking)" if flat else "*"
         with connected() as connection, written(target) as temporary:
             connection.register("counted", self.table)
-            connection.execute(f"COPY (SELECT {columns} FROM counted) TO {literal(str(temporary))} {form}")
+            order = ", ".join(COLUMNS[self.kind][: KEYS[self.kind]])
+            rows = f"SELECT {columns} FROM (SELECT * FROM counted ORDER BY {order})"
+            connection.execute(f"COPY ({rows}) TO {literal(str(temporary))} {form}")
 
     def _only(self, queries: Iterable[Any]) -> pa.Table:
         import pyarrow as pa
@@ -154,7 +151,7 @@ def aggregate(
             bar.advance(label, 1)
         with connected(log.memory, log.threads) as connection:
             names = ", ".join(literal(str(file)) for file in files)
-            return sorted_rows(connection, kind, sums(kind, f"read_parquet([{names}])"))
+            return run(connection, kind, sums(kind, f"read_parquet([{names}])"))
 
 
 def merge(parts: Sequence[Statistics]) -> Statistics:
@@ -171,7 +168,7 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
         for i, part in enumerate(parts):
             connection.register(f"part{i}", part.table)
         union = " UNION ALL ".join(f"SELECT * FROM part{i}" for i in range(len(parts)))
-        return sorted_rows(connection, kind, sums(kind, f"({union})"))
+        return run(connection, kind, sums(kind, f"({union})"))
 
 
 def _aggregate(log: Log, kind: str, queries: list[Any] | None) -> Statistics:
@@ -185,7 +182,7 @@ def _aggregate(log: Log, kind: str, queries: list[Any] | None) -> Statistics:
             connection.register("driftrank_queries", pa.table({"query": pa.array(queries, type_)}))
             relation = f"(SELECT * FROM {relation} WHERE query IN (SELECT query FROM driftrank_queries))"
         try:
-            return sorted_rows(connection, kind, aggregation(kind, relation))
+            return run(connection, kind, aggregation(kind, relation))
         except (duckdb.InvalidInputException, duckdb.OutOfRangeException) as error:
             reason = str(error).strip().splitlines()[0].removeprefix("Invalid Input Error: ")
             if isinstance(error, duckdb.OutOfRangeException):  # a shift by a number that is none of bits
@@ -210,14 +207,13 @@ def sums(kind: str, relation: str) -> str:
     return f"SELECT {', '.join(keys)}, {sums} FROM {relation} GROUP BY {', '.join(keys)}"
 
 
-def sorted_rows(connection: duckdb.DuckDBPyConnection, kind: str, sql: str) -> Statistics:
-    """The rows of a query in their order, and with their types."""
+def run(connection: duckdb.DuckDBPyConnection, kind: str, sql: str) -> Statistics:
+    """The rows of a query, with the types of statistics."""
     columns = COLUMNS[kind]
     types = {"rank": "SMALLINT", "previous": "SMALLINT"} | dict.fromkeys(columns[KEYS[kind] :], "BIGINT")
     cast = ", ".join(f"CAST({name} AS {types[name]}) AS {name}" if name in types else name for name in columns)
-    connection.execute("SET preserve_insertion_order = false")  # less memory; the order is asked for
-    order = ", ".join(columns[: KEYS[kind]])
-    return Statistics(kind, connection.sql(f"SELECT {cast} FROM ({sql}) ORDER BY {order}").to_arrow_table())
+    connection.execute("SET preserve_insertion_order = false")  # less memory
+    return Statistics(kind, connection.sql(f"SELECT {cast} FROM ({sql})").to_arrow_table())
 
 
 def _names(queries: Iterable[Any], integers: bool) -> list[Any]:
@@ -229,7 +225,3 @@ def _names(queries: Iterable[Any], integers: bool) -> list[Any]:
         return [int(q) for q in names]
     except (TypeError, ValueError):
         raise ValueError(f"queries={names[:3]!r}: must be integers, as in the log") from None
-
-
-def _array(column: pa.ChunkedArray) -> NDArray[Any]:
-    return np.array(column.to_numpy())  # a copy that can be written to: kernels are compiled for these

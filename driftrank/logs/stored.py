@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from driftrank.logs.log import connected
 from driftrank.logs.schema import LONGEST, literal, quoted
 from driftrank.logs.sql import COLUMNS, KEYS
-from driftrank.logs.statistics import Statistics, sorted_rows, sums
+from driftrank.logs.statistics import Statistics, run, sums
 
 if TYPE_CHECKING:
     import duckdb
@@ -66,7 +66,7 @@ def load_statistics(path: str | os.PathLike[str]) -> Statistics:
         except duckdb.Error as error:
             raise ValueError(f"{name}: cannot be read ({str(error).strip().splitlines()[0]})") from None
         _check(connection, name, kind)
-        return sorted_rows(connection, kind, sums(kind, "stored"))
+        return run(connection, kind, sums(kind, "stored"))
 
 
 def _scan(name: str) -> str:
