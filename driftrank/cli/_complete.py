@@ -32,7 +32,7 @@ def suite_names(incomplete: str) -> list[str]:
 
 
 def format_names(incomplete: str) -> list[str]:
-    from driftrank.logs.convert import formats
+    from driftrank.logs.conversion import formats
 
     return _beginning(incomplete, ["auto", *formats()])
 

@@ -10,6 +10,8 @@ ValueError: nowhere.parquet: no such file
 from __future__ import annotations
 
 from driftrank.logs.changes import drift as drift
+from driftrank.logs.checking import check as check
+from driftrank.logs.conversion import convert as convert
 from driftrank.logs.generation import generate as generate
 from driftrank.logs.log import Log as Log
 from driftrank.logs.log import open_log as open_log
@@ -23,6 +25,8 @@ __all__ = [
     "Log",
     "aggregate",
     "attraction_over_time",
+    "check",
+    "convert",
     "drift",
     "environment",
     "generate",

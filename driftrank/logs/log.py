@@ -236,7 +236,7 @@ def open_log(
     files = _files(name)
     report, copy = None, None
     if not all(map(is_parquet, files)):
-        from driftrank.logs.convert import converted
+        from driftrank.logs.conversion import converted
 
         copy = Temporary()
         files, report = converted(files, copy.path, columns=mapping, on_error=on_error, quiet=quiet)

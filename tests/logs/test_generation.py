@@ -12,7 +12,7 @@ import pytest
 from driftrank.clickmodels import CM, DBN, DCM, PBM
 from driftrank.environments import Abrupt, Churn, Replay, Stationary
 from driftrank.logs import open_log
-from driftrank.logs.convert import convert
+from driftrank.logs.conversion import convert
 from driftrank.logs.generation import generate
 from driftrank.queries import Queries, yandex_like
 

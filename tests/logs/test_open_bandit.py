@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from driftrank.logs import open_log
-from driftrank.logs.convert import convert
+from driftrank.logs.conversion import convert
 from driftrank.logs.problems import Report
 
 HEADER = ",timestamp,item_id,position,click,propensity_score,user_feature_0,user_feature_1,user-item_affinity_0"

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driftrank.logs import open_log
-from driftrank.logs.convert import convert
+from driftrank.logs.conversion import convert
 from driftrank.logs.problems import Report
 
 

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from driftrank.logs import open_log
-from driftrank.logs.convert import convert
+from driftrank.logs.conversion import convert
 from driftrank.logs.problems import BadLines, Report
 from driftrank.logs.readers import yandex
 from driftrank.logs.readers.base import Options

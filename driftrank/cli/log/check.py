@@ -29,7 +29,7 @@ def check(
     from driftrank.cli._output import show_json, show_table
     from driftrank.cli.log._columns import columns_of
     from driftrank.experiments.table import Table
-    from driftrank.logs.check import check as look_over
+    from driftrank.logs.checking import check as look_over
     from driftrank.validation import check_integer
 
     check_integer("examples", examples, 0, 20)

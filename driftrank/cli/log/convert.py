@@ -62,7 +62,7 @@ def convert(
 
     from driftrank.cli._output import show_json
     from driftrank.cli.log._columns import columns_of
-    from driftrank.logs.convert import convert as convert_log
+    from driftrank.logs.conversion import convert as convert_log
 
     begin = time.perf_counter()
     report = convert_log(

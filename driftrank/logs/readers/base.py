@@ -16,7 +16,7 @@ Tick = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Options:
-    """What a reader is told besides the file; see :func:`driftrank.logs.convert.convert`."""
+    """What a reader is told besides the file; see :func:`driftrank.logs.conversion.convert`."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
     clicks: str = "positions"

@@ -7,7 +7,7 @@ import duckdb
 import pytest
 
 from driftrank.logs import open_log
-from driftrank.logs.check import check
+from driftrank.logs.checking import check
 from driftrank.logs.contents import QueryContents, contents
 
 
