@@ -71,7 +71,7 @@ class Statistics:
         """The statistics of positions, from those of lists."""
         if self.kind == "positions":
             return self
-        with connected() as connection:
+        with connected("1GB") as connection:  # beside both tables
             connection.register("counted", self.table)
             return run(connection, "positions", aggregation("positions", "counted", counted=True))
 
