@@ -32,8 +32,8 @@ _WRONG: Mapping[str, Mapping[str, str]] = {
         "last_clicks > clicks": "last_clicks must be at most clicks",
     },
     "lists": {
-        "query IS NULL OR ranking IS NULL": "no query, or a ranking that is no list",
-        f"len(ranking) NOT BETWEEN 1 AND {LONGEST}": f"ranking must have 1 to {LONGEST} items",
+        "query IS NULL": "no query",
+        f"len(ranking) > {LONGEST}": f"ranking must have at most {LONGEST} items",
         "mask < 0 OR mask >> least(len(ranking), 62) > 0": "mask must have no click beyond the end of the ranking",
         "lists < 0": "lists must not be negative",
     },
@@ -62,7 +62,8 @@ def load_statistics(path: str | os.PathLike[str]) -> Statistics:
             scan = _scan(name)
             there = {row[0]: row[1] for row in connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()}
             kind, select = _selected(connection, name, scan, there)
-            connection.execute(f"CREATE TEMP TABLE stored AS SELECT {select} FROM {scan}")
+            shown = "WHERE len(ranking) > 0" if kind == "lists" else ""  # empty lists are in logs, and say nothing
+            connection.execute(f"CREATE TEMP TABLE stored AS SELECT * FROM (SELECT {select} FROM {scan}) {shown}")
         except duckdb.Error as error:
             raise ValueError(f"{name}: cannot be read ({str(error).strip().splitlines()[0]})") from None
         _check(connection, name, kind)

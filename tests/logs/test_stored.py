@@ -64,6 +64,8 @@ def test_names_in_text_files(tmp_path) -> None:
     assert set(table["item"].to_pylist()) == {12, 13}
     path.write_text('query,ranking,mask,lists\nq,"[""9007199254740993"", 5]",0,1\n')  # large integers as text
     assert load_statistics(path).table["ranking"].to_pylist() == [[9007199254740993, 5]]
+    path.write_text("query,ranking,mask,lists\nq,[],0,3\nq,[4],0,1\n")  # no database leaves out empty lists
+    assert load_statistics(path).lists == 1
 
 
 GOOD = "q,a,2,1,5,2,4,1"
@@ -83,7 +85,7 @@ WRONG = {
     f"{POSITIONS}\nq,a,2,1,5,2,4,3\nq,b,2,1,5,2,4,3": "last_clicks must be at most clicks; not so in 2 rows",
     "query,ranking,mask,lists\nq,a b,0,1": r"ranking='a b': must be a list, written as JSON",
     "query,ranking,mask,lists\nq,3,0,1": r"ranking='3': must be a list",
-    "query,ranking,mask,lists\nq,[],0,1": "ranking must have 1 to 62 items",
+    f'query,ranking,mask,lists\nq,"{list(range(63))}",0,1': "ranking must have at most 62 items",
     "query,ranking,mask,lists\nq,[1],2,1": "mask must have no click beyond the end",
     "query,ranking,mask,lists\nq,[1],-1,1": "mask must have no click beyond the end",
     "query,ranking,mask,lists\nq,[1],1,-1": "lists must not be negative",
