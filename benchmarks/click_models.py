@@ -109,7 +109,8 @@ def main() -> None:
             items, mask = generate(model, alpha, options.lists, f"{name} {query}")
             cut = options.lists * 3 // 4
             seen, unseen = list_counts(items[:cut], mask[:cut]), list_counts(items[cut:], mask[cut:])
-            counts = {"lists": seen, "positions": position_counts(seen)}
+            positions = position_counts(seen)
+            counts = {"lists": seen, "positions": positions, "ratios": positions}
             fits = {other: MODELS[other].fit(counts[MODELS[other].counts_for(exact=True)]) for other in MODELS}
             value = {other: fit.evaluate(unseen).by_list for other, fit in fits.items()}
             errors.append(np.abs(fits[name].attraction - alpha).mean())

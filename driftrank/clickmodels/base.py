@@ -65,7 +65,7 @@ class ClickModel:
     marginals: ClassVar[Any]
     #: the belief at the top
     first: ClassVar[float] = 1.0
-    #: the counts of a log that it is fitted to: "positions" or "lists"
+    #: the counts of a log that it is fitted to: "ratios", "positions" or "lists"
     statistics: ClassVar[str]
     #: those that it is fitted to where the usual way is not that of maximum likelihood
     exact_statistics: ClassVar[str] = ""
@@ -100,8 +100,9 @@ class ClickModel:
             check_known("option", name, (field.name for field in dataclasses.fields(Options)))
         how = Options(**options)
         counts = log if isinstance(log, (PositionCounts, ListCounts)) else log.counts(cls.counts_for(how.exact))
-        kind = "positions" if isinstance(counts, PositionCounts) else "lists"
-        if kind not in (cls.statistics, cls.exact_statistics):
+        kind = "lists" if isinstance(counts, ListCounts) else "positions" if counts.detailed else "ratios"
+        fine = (cls.statistics, cls.exact_statistics, "positions" if cls.statistics == "ratios" else "")
+        if kind not in fine:
             raise ValueError(f"log: holds counts of {kind}, but {cls.__name__} is fitted to those of {cls.statistics}")
         if not len(counts):
             raise ValueError("log: holds no lists, so there is nothing to fit")
@@ -113,7 +114,7 @@ class ClickModel:
 
         >>> from driftrank.clickmodels import DCM
         >>> DCM.counts_for(), DCM.counts_for(exact=True)
-        ('positions', 'lists')
+        ('ratios', 'lists')
         """
         return (exact and cls.exact_statistics) or cls.statistics
 

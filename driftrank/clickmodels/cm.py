@@ -49,7 +49,7 @@ class CM(ClickModel):
     [1, 2]
     """
 
-    statistics: ClassVar[str] = "positions"
+    statistics: ClassVar[str] = "ratios"
     values = {"any": any_click, "clicks": any_click, "sat": any_click}
     optima = {"any": best_for_any_click, "clicks": best_for_any_click, "sat": best_for_any_click}
     chance = staticmethod(chance_if_read)

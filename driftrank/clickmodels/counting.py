@@ -42,7 +42,7 @@ def by_rank(counts: PositionCounts, values: NDArray[np.int64], per_query: bool) 
     """(groups, ranks): sum over the rows of every rank, of each query by itself or of all of them."""
     groups = len(counts.pairs.queries) if per_query else 1
     group = counts.pairs.query[counts.pair].astype(np.int64) if per_query else 0
-    cell = group * counts.k + counts.rank - 1
+    cell = group * counts.k + np.maximum(counts.rank, 1) - 1  # without a rank there were no clicks
     return _sums(cell, values, groups * counts.k).reshape(groups, counts.k)
 
 

@@ -64,6 +64,9 @@ class PositionCounts:
     pair : (n,) which pair
     rank : (n,) its position in the list, from 1
     previous : (n,) the rank of the nearest click above it in the same list, 0 if there is none
+
+    In less detail, for models that do without, `rank` is 0 where it was not clicked, and `previous` 1 for any click.
+
     views : (n,) the lists that had the pair there
     clicks : (n,) of these, those with a click on it
     examined : (n,) of these, those without any click, or with a click there or below
@@ -89,10 +92,15 @@ class PositionCounts:
         for name in ("rank", "previous", "views", "clicks", "examined", "last_clicks"):
             _check_as_many(name, getattr(self, name), "pair", self.pair)
         _check_within("pair", self.pair, 0, len(self.pairs))
-        _check_within("rank", self.rank, 1, LONGEST_LIST + 1)
+        _check_within("rank", self.rank, 0, LONGEST_LIST + 1)
 
     def __len__(self) -> int:
         return len(self.pair)
+
+    @property
+    def detailed(self) -> bool:
+        """Whether the rank of every item is known."""
+        return bool(self.rank.min(initial=1) > 0)
 
     @property
     def k(self) -> int:

@@ -77,7 +77,7 @@ class DCM(ClickModel):
     [2, 1]
     """
 
-    statistics: ClassVar[str] = "positions"
+    statistics: ClassVar[str] = "ratios"
     exact_statistics: ClassVar[str] = "lists"
     shape: ClassVar[Mapping[str, str]] = {"stop_after_click": RANK}
 

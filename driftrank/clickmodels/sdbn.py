@@ -49,7 +49,7 @@ class SDBN(DBN):
     [0, 2]
     """
 
-    statistics: ClassVar[str] = "positions"
+    statistics: ClassVar[str] = "ratios"
     exact_statistics: ClassVar[str] = "lists"
     shape: ClassVar[Mapping[str, str]] = {"satisfaction": ITEM}
     continuation: ClassVar[float] = 1.0  # type: ignore[misc]

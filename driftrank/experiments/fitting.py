@@ -24,10 +24,13 @@ from driftrank.files import written_text
 from driftrank.logs.changes import QueryDrift
 from driftrank.logs.log import Log
 from driftrank.logs.replaying import READ, changes_of
+from driftrank.logs.sql import COLUMNS
 from driftrank.logs.statistics import Statistics, aggregate, merge
 from driftrank.progress import Progress, chosen_progress
 from driftrank.validation import check_number
 
+#: statistics, from those with least detail to those with most
+KINDS = tuple(COLUMNS)
 #: the part of a log, its end, that models are compared on
 HOLDOUT = 0.2
 
@@ -138,17 +141,14 @@ def fit_log(
         begin = time.perf_counter()
         where: dict[str, Any] = {"device": device, "cluster": cluster}
         parts = log.split(1 - holdout) if holdout else (log,)
-        # statistics of lists have those of positions in them; of the end of the log both are needed
-        counted = [
-            aggregate(part, "lists" if n or "lists" in kinds else "positions", **where) for n, part in enumerate(parts)
-        ]
+        # statistics of lists have the others in them; of the end of the log, lists are needed anyway
+        finest = [kind for kind in KINDS if kind in kinds][-1]
+        counted = [aggregate(part, kind, **where) for part, kind in zip(parts, (finest, "lists"), strict=False)]
         sample = _lists(counted[1]) if holdout else None
-        by_kind = {
-            kind: [part if part.kind == kind else part.positions() for part in counted] for kind in sorted(kinds)
-        }
+        by_kind = {kind: [part.to(kind) for part in counted] for kind in kinds}
         counting = time.perf_counter() - begin
         bar.advance("counting", 1, counted=False)
-        return _fitted(chosen, by_kind, sample, sum(part.lists for part in counted), counting, bar, options)
+        return _fitted(chosen, by_kind, sample, log.count(), counting, bar, options)
 
 
 def fit_statistics(
@@ -167,16 +167,20 @@ def fit_statistics(
     by_kind: dict[str, list[Statistics]] = {}
     for part in statistics:
         by_kind.setdefault(part.kind, []).append(part)
+    merged = {kind: merge(parts) for kind, parts in by_kind.items()}
+    counted = {}
     for cls in chosen:
         kind = cls.counts_for(bool(options.get("exact")))
-        if kind not in by_kind:
+        enough = [merged[k] for k in KINDS[KINDS.index(kind) :] if k in merged]
+        if not enough:
             raise ValueError(
                 f"model={cls.__name__}: is fitted to statistics of {kind}; given are those of {', '.join(by_kind)}"
             )
-    sample = _lists(merge(by_kind["lists"])) if "lists" in by_kind else None
+        counted[kind] = [enough[0].to(kind)]
+    sample = _lists(merged["lists"]) if "lists" in merged else None
     lists = int(sample.lists.sum()) if sample is not None else 0
     with chosen_progress(progress, {cls.__name__: 1 for cls in chosen}) as bar:
-        return _fitted(chosen, {k: [merge(p)] for k, p in by_kind.items()}, sample, lists, 0.0, bar, options)
+        return _fitted(chosen, counted, sample, lists, 0.0, bar, options)
 
 
 def _fitted(

@@ -33,7 +33,7 @@ def queries_from_log(log: Log, top: int, items: int = ITEMS, views: int = VIEWS)
         How often an item must have been shown to count.
     """
     check_integer("top", top, 1)
-    fit = CM.fit(log.counts("positions"))
+    fit = CM.fit(log)
     starts = fit.pairs.starts
     lists = np.bincount(fit.pairs.query, fit.views, len(fit.pairs.queries))
     found: dict[str, Any] = {}

@@ -99,7 +99,7 @@ class Log:
             return int(self._value(connection, "count(*)"))
 
     def counts(self, kind: str, queries: Iterable[Any] | None = None) -> PositionCounts | ListCounts:
-        """What click models are fitted to, ``"positions"`` or ``"lists"``: of all queries, or of some.
+        """What click models are fitted to, ``"ratios"``, ``"positions"`` or ``"lists"``: of all queries, or of some.
 
         :func:`driftrank.logs.statistics.aggregate` counts on a cluster too, and gives what can be saved and merged.
         """

@@ -18,7 +18,7 @@ from driftrank.files import written
 from driftrank.logs.log import Log, connected
 from driftrank.logs.pairs import list_counts, position_counts
 from driftrank.logs.schema import literal
-from driftrank.logs.sql import COLUMNS, KEYS, aggregation
+from driftrank.logs.sql import COLUMNS, KEYS, aggregation, coarser
 from driftrank.progress import Progress, chosen_progress
 from driftrank.validation import check_choice
 
@@ -36,8 +36,9 @@ class Statistics:
     Attributes
     ----------
     kind
-        ``"positions"``: how often an item was shown and clicked, by query, rank and rank of the click above; for CM,
-        DCM, simplified DBN, PBM and UBM. ``"lists"``: how often a list was shown and clicked in a certain way; for all.
+        ``"ratios"``: how often an item was shown and clicked, by query; for CM, DCM and simplified DBN.
+        ``"positions"``: by rank and rank of the click above, too; for PBM and UBM as well. ``"lists"``: how often a
+        list was shown and clicked in a certain way; for all.
     table
         An Arrow table with the columns of that kind (:data:`driftrank.logs.sql.COLUMNS`), in any order. What comes of
         it, counts and files, is sorted, and thus the same however a log was counted.
@@ -60,25 +61,28 @@ class Statistics:
 
     @property
     def lists(self) -> int:
-        """How many lists were counted, empty ones not."""
+        """How many lists were counted, empty ones not; ratios do not tell."""
         import pyarrow.compute as pc
 
+        check_choice("kind", self.kind, ("positions", "lists"))
         if self.kind == "lists":
             return pc.sum(self.table["lists"]).as_py() or 0
         return pc.sum(self.table.filter(pc.equal(self.table["rank"], 1))["views"]).as_py() or 0
 
-    def positions(self) -> Statistics:
-        """The statistics of positions, from those of lists."""
-        if self.kind == "positions":
+    def to(self, kind: str) -> Statistics:
+        """The statistics of another kind that has less detail."""
+        check_choice("kind", kind, tuple(COLUMNS)[: list(COLUMNS).index(self.kind) + 1])
+        if self.kind == kind:
             return self
         with connected("1GB") as connection:  # beside both tables
             connection.register("counted", self.table)
-            return run(connection, "positions", aggregation("positions", "counted", counted=True))
+            sql = aggregation(kind, "counted", counted=True) if self.kind == "lists" else coarser("counted")
+            return run(connection, kind, sql)
 
     def counts(self, queries: Iterable[Any] | None = None) -> PositionCounts | ListCounts:
         """As click models take them, of all queries or of some."""
         table = self.table if queries is None else self._only(queries)
-        return position_counts(table) if self.kind == "positions" else list_counts(table)
+        return list_counts(table) if self.kind == "lists" else position_counts(table)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a Parquet or CSV file, by the end of its name; it appears when it is complete."""
@@ -120,7 +124,7 @@ def aggregate(
     log
         From :func:`driftrank.logs.open_log`. What outgrows its ``memory`` goes to disk.
     kind
-        ``"positions"`` or ``"lists"``.
+        ``"ratios"``, ``"positions"`` or ``"lists"``.
     queries
         Only these; None: all.
     device

@@ -19,18 +19,27 @@ if TYPE_CHECKING:
 _ENDS = (".parquet", ".csv", ".csv.gz")
 _INTEGERS = ("rank", "previous", "mask")
 
+_COUNTS = {
+    "least(views, clicks, examined, last_clicks) < 0": "counts must not be negative",
+    "clicks > views": "clicks must be at most views",
+    "examined > views": "examined must be at most views",
+    "clicks > examined": "clicks must be at most examined",
+    "last_clicks > clicks": "last_clicks must be at most clicks",
+}
+
 #: what no statistics hold, and how to say it
 _WRONG: Mapping[str, Mapping[str, str]] = {
+    "ratios": {
+        "query IS NULL OR item IS NULL": "no query or no item",
+        f"rank NOT BETWEEN 0 AND {LONGEST}": f"rank must be from 1 to {LONGEST}, or 0 for no click",
+        "previous NOT BETWEEN 0 AND 1": "previous must be 0 or 1 where there are rows of rank 0",
+        "clicks <> if(rank = 0, 0, views)": "clicks must be views, or 0 at rank 0, where there are rows of rank 0",
+    } | _COUNTS,
     "positions": {
         "query IS NULL OR item IS NULL": "no query or no item",
         f"rank NOT BETWEEN 1 AND {LONGEST}": f"rank must be from 1 to {LONGEST}",
         "previous NOT BETWEEN 0 AND rank - 1": "previous must be from 0 to rank - 1",
-        "least(views, clicks, examined, last_clicks) < 0": "counts must not be negative",
-        "clicks > views": "clicks must be at most views",
-        "examined > views": "examined must be at most views",
-        "clicks > examined": "clicks must be at most examined",
-        "last_clicks > clicks": "last_clicks must be at most clicks",
-    },
+    } | _COUNTS,
     "lists": {
         "query IS NULL": "no query",
         f"len(ranking) > {LONGEST}": f"ranking must have at most {LONGEST} items",
@@ -66,6 +75,8 @@ def load_statistics(path: str | os.PathLike[str]) -> Statistics:
             connection.execute(f"CREATE TEMP TABLE stored AS SELECT * FROM (SELECT {select} FROM {scan}) {shown}")
         except duckdb.Error as error:
             raise ValueError(f"{name}: cannot be read ({str(error).strip().splitlines()[0]})") from None
+        if kind == "positions" and connection.execute("SELECT 1 FROM stored WHERE rank = 0 LIMIT 1").fetchone():
+            kind = "ratios"
         _check(connection, name, kind)
         return run(connection, kind, sums(kind, "stored"))
 

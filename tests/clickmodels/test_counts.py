@@ -27,7 +27,7 @@ def test_position_counts() -> None:
         PositionCounts(PAIRS, np.array([0, 2]), one, one, one, one[:1], one, one)
     with pytest.raises(ValueError, match="pair: holds 0 to 3, must be from 0 to 2"):
         PositionCounts(PAIRS, np.array([0, 3]), one, one, one, one, one, one)
-    with pytest.raises(ValueError, match="rank: holds 1 to 63, must be from 1 to 62"):
+    with pytest.raises(ValueError, match="rank: holds 1 to 63, must be from 0 to 62"):
         PositionCounts(PAIRS, np.array([0, 1]), np.array([1, 63]), one, one, one, one, one)
 
 

@@ -202,7 +202,7 @@ def test_lists_of_different_lengths() -> None:
     ("call", "message"),
     [
         (lambda: DBN.fit(position_counts(THREE)), "holds counts of positions, but DBN is fitted to those of lists"),
-        (lambda: CM.fit(THREE), "CM is fitted to those of positions"),
+        (lambda: CM.fit(THREE), "CM is fitted to those of ratios"),
         (lambda: CM.fit(position_counts(THREE), prior=(2, 1)), r"prior=\(2, 1\): must be \(a, b\)"),
         (lambda: CM.fit(position_counts(THREE), prior=1), "prior=1"),
         (lambda: CM.fit(position_counts(THREE), priors=(1, 2)), "did you mean prior"),

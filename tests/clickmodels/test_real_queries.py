@@ -43,8 +43,8 @@ def test_the_model_of_the_users_is_recovered_and_chosen(yandex40_file: Path, see
     cls = MODELS[name]
     attraction, models = real(yandex40_file, cls)
     seen, unseen = generate(attraction, models, seed)
-    counts: dict[str, Any] = {"lists": seen, "positions": position_counts(seen)}
-    fits = {n: m.fit(counts[m.counts_for(exact=True)], per_query=True) for n, m in MODELS.items()}
+    counts: dict[bool, Any] = {True: seen, False: position_counts(seen)}
+    fits = {n: m.fit(counts[m.counts_for(exact=True) == "lists"], per_query=True) for n, m in MODELS.items()}
     assert all(fit.converged for fit in fits.values())
     assert np.abs(fits[name].attraction - attraction.ravel()).mean() < 0.01
     value = {n: fit.evaluate(unseen).by_list for n, fit in fits.items()}

@@ -39,7 +39,12 @@ def write_log(path: Path, rows: list[Row], first: int = 0) -> Path:
     return path
 
 
-def count_positions(rows: list[Row]) -> dict[tuple[Any, ...], tuple[int, ...]]:
+def count_ratios(rows: list[Row]) -> dict[tuple[Any, ...], tuple[int, ...]]:
+    """Without ranks, but those of clicks, and with any click above as 1."""
+    return count_positions(rows, detailed=False)
+
+
+def count_positions(rows: list[Row], detailed: bool = True) -> dict[tuple[Any, ...], tuple[int, ...]]:
     """By query, item, rank and previous: views, clicks, examined, last clicks."""
     views: Counter[Any] = Counter()
     clicks: Counter[Any] = Counter()
@@ -48,7 +53,10 @@ def count_positions(rows: list[Row]) -> dict[tuple[Any, ...], tuple[int, ...]]:
     for query, ranking, clicked in rows:
         last = max(clicked, default=0)
         for rank, item in enumerate(ranking, 1):
-            key = query, item, rank, max((c for c in clicked if c < rank), default=0)
+            previous = max((c for c in clicked if c < rank), default=0)
+            key = query, item, rank, previous
+            if not detailed:
+                key = query, item, rank if rank in clicked else 0, min(previous, 1)
             views[key] += 1
             clicks[key] += rank in clicked
             examined[key] += not clicked or rank <= last
@@ -67,7 +75,7 @@ def count_lists(rows: list[Row]) -> dict[tuple[Any, ...], int]:
 def as_dict(kind: str, table: pa.Table) -> dict[tuple[Any, ...], Any]:
     """Statistics as the functions above give them."""
     rows = [tuple(row.values()) for row in table.to_pylist()]
-    if kind == "positions":
+    if kind != "lists":
         found: dict[tuple[Any, ...], Any] = {row[:4]: row[4:] for row in rows}
     else:
         found = {(row[0], tuple(row[1]), row[2]): row[3] for row in rows}
@@ -75,4 +83,4 @@ def as_dict(kind: str, table: pa.Table) -> dict[tuple[Any, ...], Any]:
     return found
 
 
-COUNT = {"positions": count_positions, "lists": count_lists}
+COUNT = {"ratios": count_ratios, "positions": count_positions, "lists": count_lists}

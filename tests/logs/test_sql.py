@@ -6,7 +6,7 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from driftrank.logs.sql import COLUMNS, DIALECTS, aggregation, print_sql
+from driftrank.logs.sql import COLUMNS, DIALECTS, aggregation, coarser, print_sql
 from tests.logs.random_logs import COUNT, as_dict, random_rows
 
 WAREHOUSES = sorted(set(DIALECTS) - {"duckdb"})
@@ -32,7 +32,7 @@ def test_the_definitions(kind, longest):
     rows = random_rows(longest, lists=200, longest=longest)
     for sql in (
         aggregation(kind, "log"),
-        f"SELECT * FROM ({print_sql(kind)}) WHERE {'rank' if kind == 'positions' else 'len(ranking)'} > 0",
+        f"SELECT * FROM ({print_sql(kind)}) WHERE {'len(ranking)' if kind == 'lists' else 'views'} > 0",
     ):
         with connection(rows) as made:
             assert as_dict(kind, made.sql(sql).to_arrow_table()) == COUNT[kind](rows)
@@ -51,12 +51,21 @@ def test_every_highest_bit():
         assert last == dict.fromkeys(range(1, length), (1, 0, 0, 0))
 
 
-def test_statistics_of_lists_suffice_for_positions():
+@pytest.mark.parametrize("kind", ["ratios", "positions"])
+def test_statistics_of_lists_suffice(kind):
     rows = random_rows(1)
     with connection(rows) as made:
         made.register("counted", made.sql(aggregation("lists", "log")).to_arrow_table())
-        found = made.sql(aggregation("positions", "counted", counted=True)).to_arrow_table()
-    assert as_dict("positions", found) == COUNT["positions"](rows)
+        found = made.sql(aggregation(kind, "counted", counted=True)).to_arrow_table()
+    assert as_dict(kind, found) == COUNT[kind](rows)
+
+
+def test_statistics_of_positions_suffice_for_ratios():
+    rows = random_rows(3)
+    with connection(rows) as made:
+        made.register("counted", made.sql(aggregation("positions", "log")).to_arrow_table())
+        found = made.sql(coarser("counted")).to_arrow_table()
+    assert as_dict("ratios", found) == COUNT["ratios"](rows)
 
 
 @pytest.mark.parametrize("kind", COLUMNS)
@@ -74,7 +83,7 @@ def test_printed_sql_is_that_of_the_dialect(kind, dialect):
     text = print_sql(kind, dialect, table="clicklog")
     tree = sqlglot.parse_one(text, read=dialect)
     assert tree.named_selects == list(COLUMNS[kind])
-    assert [cte.alias for cte in tree.ctes] == (["masked"] if kind == "lists" else ["masked", "lists", "shown", "seen"])
+    assert [cte.alias for cte in tree.ctes] == (["masked"] if kind == "lists" else ["masked", "shown", "seen"])
     assert "clicklog" in {table.name for table in tree.find_all(exp.Table)}
     assert tree.sql(dialect=dialect, pretty=True) == text
 
@@ -82,7 +91,7 @@ def test_printed_sql_is_that_of_the_dialect(kind, dialect):
 #: what only that database knows, as DuckDB says it; sqlglot translates the rest
 IN_DUCKDB = {
     "bigquery": {
-        "place,\n    mask,\n    lists\n  FROM lists": "place - 1 AS place,\n    mask,\n    lists\n  FROM lists",
+        "place,\n    mask\n  FROM masked": "place - 1 AS place,\n    mask\n  FROM masked",
         "BIT_OR(1 <<": "BIT_OR(CAST(1 AS INT64) <<",
         "TO_JSON_STRING(ranking)": "ranking",
     },  # sqlglot makes an ordinality, from 1, of the offset
@@ -142,7 +151,7 @@ def test_what_only_a_warehouse_knows():
 def test_wrong_names():
     with pytest.raises(ValueError, match="unknown dialect 'sparc'; did you mean spark"):
         print_sql("lists", "sparc")
-    with pytest.raises(ValueError, match="kind='queries': must be one of 'positions', 'lists'"):
+    with pytest.raises(ValueError, match="kind='queries': must be one of 'ratios', 'positions', 'lists'"):
         print_sql("queries")
     with pytest.raises(ValueError, match="kind='queries'"):
         aggregation("queries", "log")

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from driftrank.clickmodels import PBM
 from driftrank.clickmodels.counts import ListCounts, PositionCounts
 from driftrank.engine.cluster import Cluster
 from driftrank.logs import open_log
@@ -41,7 +42,8 @@ def log(rows, tmp_path_factory):
 def test_a_log_is_counted_whole_or_in_parts(kind, rows, log) -> None:
     whole = aggregate(log, kind)
     assert as_dict(kind, whole.table) == COUNT[kind](rows)
-    assert whole.lists == sum(len(row[1]) > 0 for row in rows)
+    if kind != "ratios":
+        assert whole.lists == sum(len(row[1]) > 0 for row in rows)
     merged = merge([aggregate(part, kind) for part in log.parts()])
     assert merged.table.schema == whole.table.schema
     same_counts(merged.counts(), whole.counts())
@@ -97,11 +99,23 @@ def test_order_of_long_lists(tmp_path) -> None:
     assert keys == sorted(keys)
 
 
+def test_ratios_follow_from_the_others(log) -> None:
+    """And do not tell how many lists there were, nor all ranks."""
+    ratios = aggregate(log, "ratios")
+    for kind in ("positions", "lists"):
+        found = aggregate(log, kind).to("ratios")
+        assert as_dict("ratios", found.table) == as_dict("ratios", ratios.table)
+    assert not ratios.counts().detailed
+    for less in (lambda: ratios.to("positions"), lambda: ratios.lists, lambda: PBM.fit(ratios.counts())):
+        with pytest.raises(ValueError, match=r"kind=|PBM is fitted to those of positions"):
+            less()
+
+
 def test_positions_follow_from_lists(log) -> None:
     lists = aggregate(log, "lists")
-    positions = lists.positions()
+    positions = lists.to("positions")
     same_counts(positions.counts(), log.counts("positions"))
-    assert positions.positions() is positions
+    assert positions.to("positions") is positions
     assert positions.lists == lists.lists
 
 
@@ -125,8 +139,8 @@ def test_queries_of_a_log_of_integers(tmp_path) -> None:
 def test_an_empty_log(kind, tmp_path) -> None:
     log = open_log(write_log(tmp_path / "log.parquet", [("q", [], [])]))
     statistics = aggregate(log, kind)
-    assert statistics.lists == len(statistics.table) == len(statistics.counts()) == 0
-    assert merge([statistics, statistics]).lists == 0
+    assert len(statistics.table) == len(statistics.counts()) == 0
+    assert len(merge([statistics, statistics]).table) == 0
 
 
 @pytest.mark.parametrize("kind", COLUMNS)
