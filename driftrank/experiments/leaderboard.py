@@ -127,7 +127,8 @@ def chosen_policies(given: Iterable[Policy | str] = ()) -> list[Policy]:
     """Those given, or all that learn and two that are told the truth; and the default policy."""
     chosen = [parse_policy(p) if isinstance(p, str) else p for p in ([given] if isinstance(given, str) else given)]
     if not chosen:
-        learning = [name for name, policy in known_policies().items() if not policy.oracle]
+        # users click by the cascade model there
+        learning = [name for name, p in known_policies().items() if not p.oracle and p.click_model == "CM"]
         chosen = [parse_policy(name) for name in (*learning, *ORACLES)]
     usual = default_policy()
     return chosen if usual in chosen else [usual, *chosen]

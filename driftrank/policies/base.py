@@ -101,6 +101,8 @@ class Policy:
     claims: ClassVar[tuple[str, ...]] = ("stationary",)
     #: parameters that are one of a few words; kernels see the word's place in the list
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"ties": TIES, "feedback": FEEDBACK, "order": ORDER}
+    #: the click model of the users that it is made for
+    click_model: ClassVar[str] = "CM"
     #: numbers per position that ``rank`` hands to ``update``
     memo: ClassVar[int] = 0
     #: whether the first of these numbers is a propensity: the exact probability of the shown item given those above

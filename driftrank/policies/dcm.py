@@ -20,6 +20,7 @@ class DCMPolicy(Placed):
     """
 
     abstract: ClassVar[bool] = True
+    click_model: ClassVar[str] = "DCM"
 
     #: how likely a click at each position is the last, or other numbers in that order
     termination: tuple[float, ...] | str = "decreasing"

@@ -31,6 +31,7 @@ class PBMPolicy(Placed):
     """
 
     abstract: ClassVar[bool] = True
+    click_model: ClassVar[str] = "PBM"
     #: the feedback mode is part of the click model
     feedback: ClassVar[str] = "all"  # type: ignore[misc]
     counts: ClassVar[Counts] = PER_POSITION

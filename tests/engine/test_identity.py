@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import driftrank as dr
+from driftrank.clickmodels import CCM, DBN, DCM, PBM, SDBN, UBM, ClickModel
 from driftrank.engine import Simulator, Task, Unit, run_on_cpu
 from driftrank.engine.checks import check_simulation, small_world
 from driftrank.environments.base import Chunk
@@ -21,6 +23,22 @@ SOME = ["CascadeDUCB", "CascadeSWUCB", "CascadeTS", "RankedEXP3", "OracleRestart
 @pytest.mark.parametrize("name", LEARNERS)
 def test_simulator_equals_learner(name: str) -> None:
     check_simulation(parse_policy(name))
+
+
+@pytest.mark.parametrize(
+    ("model", "spec"),
+    [
+        (CCM(), "CascadeTS"),
+        (DBN(objective="clicks"), "CascadeKLUCB:feedback=last"),
+        (DCM(objective="clicks"), "DCMKLUCB"),
+        (PBM(), "PBMPIE"),
+        (SDBN(), "CascadeSWUCB:feedback=last"),
+        (UBM(), "RankedEXP3"),
+    ],
+    ids=str,
+)
+def test_simulator_equals_learner_whoever_the_users_are(model: ClickModel, spec: str) -> None:
+    check_simulation(parse_policy(spec), environment=dataclasses.replace(small_world(), click_model=model))
 
 
 def test_the_check_can_fail() -> None:
