@@ -12,7 +12,7 @@ by the model that the users follow:
 
 DCM and SDBN are fitted by maximum likelihood (``exact``); the error of their closed forms stands beside.
 
-    python benchmarks/click_models.py ../shared/data/yandex_click_models_40.json [--lists 200000] [--queries 40]
+    python benchmarks/click_models.py models.json [--lists 200000] [--queries 40]
 """
 
 from __future__ import annotations
