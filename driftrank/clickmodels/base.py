@@ -66,7 +66,7 @@ class ClickModel:
     #: the belief at the top
     first: ClassVar[float] = 1.0
     #: the counts of a log that it is fitted to: "ratios", "positions" or "lists"
-    statistics: ClassVar[str]
+    statistics: ClassVar[str] = ""
     #: those that it is fitted to where the usual way is not that of maximum likelihood
     exact_statistics: ClassVar[str] = ""
 
@@ -99,6 +99,8 @@ class ClickModel:
         for name in options:
             check_known("option", name, (field.name for field in dataclasses.fields(Options)))
         how = Options(**options)
+        if not cls.statistics:
+            raise ValueError(f"{cls.__name__}: does not say how it is fitted")
         counts = log if isinstance(log, (PositionCounts, ListCounts)) else log.counts(cls.counts_for(how.exact))
         kind = "lists" if isinstance(counts, ListCounts) else "positions" if counts.detailed else "ratios"
         fine = (cls.statistics, cls.exact_statistics, "positions" if cls.statistics == "ratios" else "")

@@ -215,9 +215,10 @@ def figure_over_time(series: Sequence[OverTime], drifts: Sequence[QueryDrift] = 
         mark_breakpoints(ax, [change.time for change in changes.get(str(one.query), ())])
         ax.set_title(f"query {one.query}", fontsize=9, loc="left")
         ax.set_ylim(bottom=0)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
+        dates = ax.xaxis.get_major_formatter()
+        beautify(ax)
         if isinstance(one.edges[0], datetime):
+            ax.xaxis.set_major_formatter(dates)
             ax.tick_params(axis="x", rotation=25)
         ax.legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0)
     for empty in panels[len(series) :]:

@@ -98,7 +98,7 @@ def models_of(names: str | Iterable[str]) -> list[type[ClickModel]]:
     parts = names.split(",") if isinstance(names, str) else list(names)
     wanted = [part.strip() for part in parts if part.strip()]
     if wanted == ["all"]:
-        wanted = list(click_models())
+        wanted = [name for name, cls in click_models().items() if cls.statistics]
     if not wanted:
         raise ValueError(f"model={names!r}: must be names of click models, {', '.join(click_models())}, or all")
     found = {click_model(name).__name__: click_model(name) for name in wanted}

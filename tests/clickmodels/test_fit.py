@@ -201,6 +201,7 @@ def test_lists_of_different_lengths() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda: type("_Mine", (CM,), {"statistics": ""}).fit(THREE), "_Mine: does not say how it is fitted"),
         (lambda: DBN.fit(position_counts(THREE)), "holds counts of positions, but DBN is fitted to those of lists"),
         (lambda: CM.fit(THREE), "CM is fitted to those of ratios"),
         (lambda: CM.fit(position_counts(THREE), prior=(2, 1)), r"prior=\(2, 1\): must be \(a, b\)"),
