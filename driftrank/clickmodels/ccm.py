@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from driftrank.clickmodels.base import ONE, ClickModel
-from driftrank.clickmodels.chain import chain_marginals, chain_optimum, chain_value, chance_if_read, still_reading
+from driftrank.clickmodels.chain import (
+    chain_marginals,
+    chain_optimum,
+    chain_value,
+    chance_if_read,
+    reading_user,
+    still_reading,
+)
 from driftrank.clickmodels.counts import ListCounts
 from driftrank.clickmodels.em import Options
 from driftrank.clickmodels.fitted import Fit
@@ -65,6 +72,14 @@ def _skip_counts(x, g, k, read, on, off, x_num, x_den, g_num, g_den):
     g_den[0] += on + off
 
 
+@kernel
+def _reads_on(m, alpha, k, a, own, clicked):
+    chance = m[0]
+    if clicked:
+        chance = m[2] if uniform(derive(own, 1)) < alpha[a] else m[1]
+    return uniform(derive(own, 2)) < chance
+
+
 class CCM(ClickModel):
     r"""The click chain model: users read on with probability :math:`\tau_1` after an item that they did not click,
     :math:`\tau_2` after a click on one that turns out not relevant, :math:`\tau_3` after a relevant one; an item is
@@ -96,27 +111,9 @@ class CCM(ClickModel):
 
     values = {"any": chain_value(_attraction, _goes_on_unclicked), "clicks": chain_value(_attraction, _goes_on)}
     optima = {"any": chain_optimum(_attraction, _goes_on_unclicked), "clicks": chain_optimum(_attraction, _goes_on)}
+    click = staticmethod(reading_user(_reads_on))
     chance = staticmethod(chance_if_read)
     marginals = staticmethod(chain_marginals(_goes_on))
-
-    @staticmethod
-    @kernel
-    def click(m, alpha, key, items, clicks):
-        n = items.shape[0]
-        total = 0
-        reading = True
-        for k in range(n):
-            a = items[k]
-            clicks[k] = 0
-            if reading:
-                own = derive(key, a)
-                go_on = m[0]
-                if uniform(own) < alpha[a]:
-                    clicks[k] = 1
-                    total += 1
-                    go_on = m[2] if uniform(derive(own, 1)) < alpha[a] else m[1]
-                reading = uniform(derive(own, 2)) < go_on
-        return total
 
     @staticmethod
     @kernel

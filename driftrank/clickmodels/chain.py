@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from driftrank.kernels import kernel
+from driftrank.kernels.rng import derive, uniform
 
 
 @kernel
@@ -26,6 +27,31 @@ def still_reading(alpha, b):
 def chance_if_read(m, alpha, k, a, b):
     """The chance of a click where the belief ``b`` is the chance that the user reads on."""
     return b * alpha[a]
+
+
+def reading_user(reads_on: Any) -> Any:
+    """The kernel ``click`` of a user who reads from the top and clicks what attracts him.
+
+    ``reads_on(m, alpha, k, a, own, clicked)`` says whether he goes on after item ``a``; the branches of the key ``own``
+    from 1 on are its randomness.
+    """
+
+    @kernel
+    def click(m, alpha, key, items, clicks):
+        total = 0
+        reading = True
+        for k in range(items.shape[0]):
+            a = items[k]
+            clicks[k] = 0
+            if reading:
+                # each item has its own randomness, so that whether it attracts this user does not depend on the list
+                own = derive(key, a)
+                clicks[k] = 1 if uniform(own) < alpha[a] else 0
+                total += clicks[k]
+                reading = reads_on(m, alpha, k, a, own, clicks[k])
+        return total
+
+    return click
 
 
 def chain_marginals(go_on: Any) -> Any:

@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from driftrank.clickmodels.base import ITEM, ONE, ClickModel
-from driftrank.clickmodels.chain import chain_marginals, chain_optimum, chain_value, chance_if_read, still_reading
+from driftrank.clickmodels.chain import (
+    chain_marginals,
+    chain_optimum,
+    chain_value,
+    chance_if_read,
+    reading_user,
+    still_reading,
+)
 from driftrank.clickmodels.counts import ListCounts
 from driftrank.clickmodels.em import Options
 from driftrank.clickmodels.fitted import Fit
@@ -60,6 +67,12 @@ def _skip_counts(x, g, k, read, on, off, x_num, x_den, g_num, g_den):
     g_den[0] += on + off
 
 
+@kernel
+def _reads_on(m, alpha, k, a, own, clicked):
+    satisfied = clicked and uniform(derive(own, 1)) < m[1 + a]
+    return not satisfied and uniform(derive(own, 2)) < m[0]
+
+
 class DBN(ClickModel):
     r"""The dynamic Bayesian network: a click satisfies the user with the item's own probability s, and then he leaves;
     an unsatisfied user reads on with probability :math:`\gamma` (Chapelle and Zhang, 2009).
@@ -96,26 +109,9 @@ class DBN(ClickModel):
         "clicks": chain_optimum(_attraction, _goes_on),
         "sat": chain_optimum(_satisfaction, _goes_on),
     }
+    click = staticmethod(reading_user(_reads_on))
     chance = staticmethod(chance_if_read)
     marginals = staticmethod(chain_marginals(_goes_on))
-
-    @staticmethod
-    @kernel
-    def click(m, alpha, key, items, clicks):
-        n = items.shape[0]
-        total = 0
-        reading = True
-        for k in range(n):
-            a = items[k]
-            clicks[k] = 0
-            if reading:
-                own = derive(key, a)
-                if uniform(own) < alpha[a]:
-                    clicks[k] = 1
-                    total += 1
-                    reading = uniform(derive(own, 1)) >= m[1 + a]
-                reading = reading and uniform(derive(own, 2)) < m[0]
-        return total
 
     @staticmethod
     @kernel

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from driftrank.clickmodels.base import RANK, ClickModel
-from driftrank.clickmodels.chain import chain_marginals, chance_if_read, still_reading
+from driftrank.clickmodels.chain import chain_marginals, chance_if_read, reading_user, still_reading
 from driftrank.clickmodels.cm import any_click, best_for_any_click
 from driftrank.clickmodels.counting import Ratio, by_pair, by_rank, fit_ratios
 from driftrank.clickmodels.counts import ListCounts, PositionCounts
@@ -59,6 +59,11 @@ def _click_counts(x, g, k, on, off, x_num, x_den, g_num, g_den):
     g_den[k] += on + off
 
 
+@kernel
+def _reads_on(m, alpha, k, a, own, clicked):
+    return not clicked or uniform(derive(own, 1)) >= m[k]
+
+
 class DCM(ClickModel):
     r"""The dependent click model: after a click at rank k users leave with probability :math:`v_k`, otherwise they
     read on (Guo, Liu and Wang, 2009).
@@ -90,25 +95,9 @@ class DCM(ClickModel):
         "clicks": searched_optimum(_clicks),
         "sat": placed_optimum(_stop, _satisfied),
     }
+    click = staticmethod(reading_user(_reads_on))
     chance = staticmethod(chance_if_read)
     marginals = staticmethod(chain_marginals(_go_on))
-
-    @staticmethod
-    @kernel
-    def click(m, alpha, key, items, clicks):
-        n = items.shape[0]
-        total = 0
-        reading = True
-        for k in range(n):
-            a = items[k]
-            clicks[k] = 0
-            if reading:
-                own = derive(key, a)
-                if uniform(own) < alpha[a]:
-                    clicks[k] = 1
-                    total += 1
-                    reading = uniform(derive(own, 1)) >= m[k]
-        return total
 
     @staticmethod
     @kernel
