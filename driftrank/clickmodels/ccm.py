@@ -7,12 +7,14 @@ from typing import ClassVar
 
 from driftrank.clickmodels.base import ONE, ClickModel
 from driftrank.clickmodels.chain import (
+    attraction_of,
     chain_marginals,
     chain_optimum,
     chain_value,
     chance_if_read,
     reading_user,
     still_reading,
+    unclicked,
 )
 from driftrank.clickmodels.counts import ListCounts
 from driftrank.clickmodels.em import Options
@@ -21,16 +23,6 @@ from driftrank.clickmodels.hidden import Hidden
 from driftrank.clickmodels.reading import fit_reading
 from driftrank.kernels import kernel
 from driftrank.kernels.rng import derive, uniform
-
-
-@kernel
-def _attraction(m, alpha, a):
-    return alpha[a]
-
-
-@kernel
-def _goes_on_unclicked(m, alpha, k, a):
-    return m[0] * (1.0 - alpha[a])
 
 
 @kernel
@@ -109,8 +101,8 @@ class CCM(ClickModel):
     continue_click_not_relevant: float = 0.94
     continue_click_relevant: float = 0.0
 
-    values = {"any": chain_value(_attraction, _goes_on_unclicked), "clicks": chain_value(_attraction, _goes_on)}
-    optima = {"any": chain_optimum(_attraction, _goes_on_unclicked), "clicks": chain_optimum(_attraction, _goes_on)}
+    values = {"any": chain_value(attraction_of, unclicked), "clicks": chain_value(attraction_of, _goes_on)}
+    optima = {"any": chain_optimum(attraction_of, unclicked), "clicks": chain_optimum(attraction_of, _goes_on)}
     click = staticmethod(reading_user(_reads_on))
     chance = staticmethod(chance_if_read)
     marginals = staticmethod(chain_marginals(_goes_on))

@@ -29,6 +29,18 @@ def chance_if_read(m, alpha, k, a, b):
     return b * alpha[a]
 
 
+@kernel
+def attraction_of(m, alpha, a):
+    """A gain: the chance of a click."""
+    return alpha[a]
+
+
+@kernel
+def unclicked(m, alpha, k, a):
+    """The chance to read on without a click, where the first parameter is the chance to read on then."""
+    return m[0] * (1.0 - alpha[a])
+
+
 def reading_user(reads_on: Any) -> Any:
     """The kernel ``click`` of a user who reads from the top and clicks what attracts him.
 

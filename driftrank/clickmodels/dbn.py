@@ -7,12 +7,14 @@ from typing import ClassVar
 
 from driftrank.clickmodels.base import ITEM, ONE, ClickModel
 from driftrank.clickmodels.chain import (
+    attraction_of,
     chain_marginals,
     chain_optimum,
     chain_value,
     chance_if_read,
     reading_user,
     still_reading,
+    unclicked,
 )
 from driftrank.clickmodels.counts import ListCounts
 from driftrank.clickmodels.em import Options
@@ -24,18 +26,8 @@ from driftrank.kernels.rng import derive, uniform
 
 
 @kernel
-def _attraction(m, alpha, a):
-    return alpha[a]
-
-
-@kernel
 def _satisfaction(m, alpha, a):
     return alpha[a] * m[1 + a]
-
-
-@kernel
-def _goes_on_unclicked(m, alpha, k, a):
-    return m[0] * (1.0 - alpha[a])
 
 
 @kernel
@@ -100,13 +92,13 @@ class DBN(ClickModel):
     continuation: float = 0.9
 
     values = {
-        "any": chain_value(_attraction, _goes_on_unclicked),
-        "clicks": chain_value(_attraction, _goes_on),
+        "any": chain_value(attraction_of, unclicked),
+        "clicks": chain_value(attraction_of, _goes_on),
         "sat": chain_value(_satisfaction, _goes_on),
     }
     optima = {
-        "any": chain_optimum(_attraction, _goes_on_unclicked),
-        "clicks": chain_optimum(_attraction, _goes_on),
+        "any": chain_optimum(attraction_of, unclicked),
+        "clicks": chain_optimum(attraction_of, _goes_on),
         "sat": chain_optimum(_satisfaction, _goes_on),
     }
     click = staticmethod(reading_user(_reads_on))
