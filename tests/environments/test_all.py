@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from driftrank.clickmodels import DCM
 from driftrank.environments import (
     Abrupt,
     Churn,
@@ -88,6 +89,22 @@ def test_any_step_at_any_time(world: Any, n: int, run: int, query: int, random: 
 def test_a_stationary_one_does_not_change_and_others_do(world: Any) -> None:
     assert world.kind in ("stationary", "abrupt", "drift")
     assert (world.variation(400) == 0) == (world.kind == "stationary")
+
+
+@pytest.mark.parametrize(
+    "world", {type(world): world for world in WORLDS.values()}.values(), ids=lambda w: type(w).__name__
+)
+def test_users_who_click_otherwise(world: Any) -> None:
+    """Every environment takes another click model, and its best list is that model's."""
+    model = DCM(stop_after_click=(0.2, 0.6, *[0.4] * 6))
+    other = dataclasses.replace(world, click_model=model)
+    query = other.names[-1]
+    for t in (1, 77):
+        alpha = other.attraction(t, query, run=1)
+        assert alpha.tolist() == world.attraction(t, query, run=1).tolist()
+        assert other.optimal_value(t, query, run=1) == model.reward(alpha, other.best(t, query, run=1))
+        assert other.optimal_value(t, query, run=1) == model.reward(alpha, model.best(alpha, other.k))
+    assert other.users(query) is model
 
 
 def test_all_are_here() -> None:
