@@ -100,13 +100,12 @@ def fit(
     driftrank fit --print-sql --model PBM --dialect bigquery --table my.project.clicks
     driftrank fit --from-stats counted.parquet --model PBM
     """
-    from driftrank.experiments.fitting import fit_log, fit_statistics, models_of, write_models
+    from driftrank.experiments.fitting import finest, fit_log, fit_statistics, models_of, write_models
     from driftrank.logs.sql import print_sql as written_sql
 
     models = models_of(model)
     if print_sql:
-        kinds = dict.fromkeys(cls.counts_for(exact) for cls in models)
-        typer.echo("\n\n".join(written_sql(kind, dialect, table) + ";" for kind in kinds))
+        typer.echo(written_sql(finest(models, exact), dialect, table) + ";")
         return
     if (log is None) == (not from_stats):
         raise ValueError("log: give a log, or --from-stats FILE" + (", not both" if log is not None else ""))
@@ -137,7 +136,8 @@ def fit(
     written = write_models(target, fitting, top=top, items=items, intervals=intervals, drifts=drifts)
     _show(fitting, target, written, drifts, json, quiet)
     if report is not None:
-        files = _report(fitting, report, str(log or from_stats), opened, drifts, windows, options)
+        source = log or ", ".join(map(str, from_stats or ()))
+        files = _report(fitting, report, source, opened, drifts, windows, options)
         if not (json or quiet):
             typer.echo(f"{report}: {', '.join(path.name for path in files)}")
 

@@ -105,6 +105,11 @@ def models_of(names: str | Iterable[str]) -> list[type[ClickModel]]:
     return list(found.values())
 
 
+def finest(models: Iterable[type[ClickModel]], exact: bool = False) -> str:
+    """The statistics that are enough for all of these models."""
+    return max((cls.counts_for(exact) for cls in models), key=KINDS.index)
+
+
 def fit_log(
     log: Log,
     models: str | Iterable[str],
@@ -140,10 +145,10 @@ def fit_log(
     ):
         begin = time.perf_counter()
         where: dict[str, Any] = {"device": device, "cluster": cluster}
-        parts = log.split(1 - holdout) if holdout else (log,)
+        parts = _split(log, holdout) if holdout else (log,)
         # statistics of lists have the others in them; of the end of the log, lists are needed anyway
-        finest = [kind for kind in KINDS if kind in kinds][-1]
-        counted = [aggregate(part, kind, **where) for part, kind in zip(parts, (finest, "lists"), strict=False)]
+        how = (finest(chosen, bool(options.get("exact"))), "lists")
+        counted = [aggregate(part, kind, **where) for part, kind in zip(parts, how, strict=False)]
         sample = _lists(counted[1]) if holdout else None
         by_kind = {kind: [part.to(kind) for part in counted] for kind in kinds}
         counting = time.perf_counter() - begin
@@ -208,6 +213,13 @@ def _fitted(
         bar.advance(name, 1, counted=False)
     held_out = int(sample.lists.sum()) if sample is not None and any(len(p) > 1 for p in counted.values()) else 0
     return Fitting(fits, lists, held_out, evaluations, seconds, counting, merged, sample)
+
+
+def _split(log: Log, holdout: float) -> tuple[Log, Log]:
+    try:
+        return log.split(1 - holdout)
+    except ValueError as error:
+        raise ValueError(f"{error}; holdout=0 does without a comparison") from None
 
 
 def _lists(statistics: Statistics) -> ListCounts:

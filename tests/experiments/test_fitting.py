@@ -14,7 +14,7 @@ import driftrank as dr
 from driftrank.clickmodels import CM, PBM, UBM, click_models
 from driftrank.environments import Abrupt, Replay, Stationary
 from driftrank.experiments.fit_report import examination, write_fit_report
-from driftrank.experiments.fitting import Fitting, fit_log, fit_statistics, models_of, write_models
+from driftrank.experiments.fitting import Fitting, finest, fit_log, fit_statistics, models_of, write_models
 from driftrank.experiments.from_log import queries_from_log
 from driftrank.logs import aggregate, attraction_over_time, drift, generate, open_log
 from driftrank.logs.log import Log
@@ -98,6 +98,20 @@ def test_without_comparison(log: Log) -> None:
     assert alone.best is None
     assert alone.evaluations == {}
     assert alone.lists == 40_000
+
+
+def test_a_log_of_one_moment(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    duckdb.sql(f"COPY (SELECT 'q' AS query, 1 AS time, [1, 2] AS ranking, [1] AS clicks FROM range(5)) TO '{path}'")
+    with pytest.raises(ValueError, match="all lists have one time; holdout=0 does without"):
+        fit_log(open_log(path), "CM")
+    assert fit_log(open_log(path), "CM", holdout=0).lists == 5
+
+
+def test_statistics_that_are_enough_for_all() -> None:
+    assert finest(models_of("CM,SDBN")) == "ratios"
+    assert finest(models_of("UBM,CM")) == "positions"
+    assert finest(models_of("UBM,CM,CCM")) == finest(models_of("DCM"), exact=True) == "lists"
 
 
 def test_names_of_models() -> None:
