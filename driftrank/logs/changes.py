@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from driftrank.clickmodels.intervals import wilson
 from driftrank.logs.lists import Lists, frequent_queries, lists_of
 from driftrank.policies.detectors import GLR
+from driftrank.policies.detectors.glr import threshold_of
 from driftrank.validation import check_integer, check_number
 
 if TYPE_CHECKING:
     from driftrank.logs.log import Log
 
-#: splits whose likelihood is less than exp(5) times smaller than the best may be the true one
-_NATS = 5.0
+#: splits whose likelihood is less than exp(7) times smaller than the best may be the true one
+_NATS = 7.0
 
 
 @dataclass(frozen=True)
@@ -130,18 +131,27 @@ class _Found:
 
 def _changes(labels: NDArray[np.int8], steps: NDArray[np.int64], delta: float) -> list[tuple[int, int, int, float]]:
     """Where the labels of one item change; ``steps`` are the numbers of their lists."""
+    level = float(np.log(3 / delta))
     cuts = [0]
     for alarm in GLR(delta=delta).run(labels):
         cuts.append(cuts[-1] + _split(labels[cuts[-1] : alarm])[0])
     cuts.append(len(labels))
+    while True:  # once more, with all that came before and after; what the test would not find there is none
+        splits = []
+        for n in range(1, len(cuts) - 1):
+            begin, end = cuts[n - 1], cuts[n + 1]
+            at, first, last, ratio = _split(labels[begin:end])
+            cuts[n] = begin + at
+            splits.append((begin + first, begin + last, ratio, ratio - threshold_of(end - begin, level, 0)))
+        weakest = min(range(len(splits)), key=lambda n: splits[n][3], default=-1)
+        if weakest < 0 or splits[weakest][3] > 0:
+            break
+        del cuts[weakest + 1]
     found = []
-    for n in range(1, len(cuts) - 1):  # once more, with all that came after it
-        at, first, last, ratio = _split(labels[cuts[n - 1] : cuts[n + 1]])
-        places = [cuts[n - 1] + i for i in (at, first, last)]
-        cuts[n] = places[0]
-        after, low, high = (int(steps[i - 1]) for i in places)
+    for cut, (first, last, ratio, _) in zip(cuts[1:-1], splits, strict=True):
         # the item may not have been shown for a while: the change was anywhere before it was again
-        found.append((after, low, int(max(high, steps[min(places[2], len(steps) - 1)] - 1)), ratio))
+        high = max(int(steps[last - 1]), int(steps[min(last, len(steps) - 1)]) - 1)
+        found.append((int(steps[cut - 1]), int(steps[first - 1]), high, ratio))
     return found
 
 
