@@ -6,27 +6,22 @@ import _thread
 import signal
 import sys
 import threading
-import time
 from types import FrameType
 from typing import Any, NoReturn
-
-#: seconds between two looks at whether an interrupt was lost
-_LOOK = 0.1
 
 
 class Stopping:
     """While a command runs, signals to stop become ``KeyboardInterrupt``, and none is lost.
 
-    An exception in a callback from compiled code is only reported, never raised (the compiler makes such callbacks),
-    and any library may swallow one. So somebody looks whether an interrupt that came is being dealt with; if not, it
-    comes again. The compiler may have failed of it meanwhile, so ``asked`` tells what was the reason.
+    An exception in a callback from compiled code is only reported, never raised. When that happens to an interrupt (the
+    compiler makes such callbacks), it comes again a moment later; the compiler may have failed of it meanwhile, so
+    ``asked`` tells what was the reason.
     """
 
     def __init__(self) -> None:
         self.asked = False
-        self._since = 0.0
-        self._over = False
         self._handlers: dict[signal.Signals, Any] = {}
+        self._again: threading.Timer | None = None
 
     def __enter__(self) -> Stopping:
         for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
@@ -38,41 +33,30 @@ class Stopping:
                 break
         self._reporting = sys.unraisablehook
         sys.unraisablehook = self._unraisable
-        if self._handlers:
-            threading.Thread(target=self._look, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over = True
+        if self._again is not None:
+            self._again.cancel()
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
         sys.unraisablehook = self._reporting
 
     def _interrupt(self, number: int, frame: FrameType | None) -> NoReturn:
-        self._since = time.monotonic()
         self.asked = True
         raise KeyboardInterrupt
 
     def _unraisable(self, what: Any) -> None:
         if not isinstance(what.exc_value, KeyboardInterrupt):
             self._reporting(what)
-
-    def _look(self) -> None:
-        main = threading.main_thread().ident or 0
-        while not self._over:
-            time.sleep(_LOOK)
-            waited = self.asked and time.monotonic() - self._since > _LOOK
-            if waited and not self._over and not _deals_with_an_exception(main):
-                _interrupt_main(main)
+            return
+        self._again = threading.Timer(0.1, _interrupt_main)
+        self._again.daemon = True
+        self._again.start()
 
 
-def _deals_with_an_exception(thread: int) -> bool:
-    found: Any = sys._current_exceptions().get(thread)
-    return found not in (None, (None, None, None))
-
-
-def _interrupt_main(main: int) -> None:
+def _interrupt_main() -> None:
     if hasattr(signal, "pthread_kill"):  # this wakes a thread that waits, the other does not
-        signal.pthread_kill(main, signal.SIGINT)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
     else:
         _thread.interrupt_main()

@@ -113,31 +113,3 @@ def test_reader_that_has_seen_enough() -> None:
     _, err = process.communicate(timeout=60)
     assert err == b""
     assert process.returncode == 1
-
-
-#: an interrupt that somebody swallows, and one that is being dealt with for a while
-SWALLOWED = """
-import os, signal, sys, time
-from driftrank.cli._stopping import Stopping
-with Stopping() as stopping:
-    try:
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(5)
-    except KeyboardInterrupt:
-        pass
-    assert stopping.asked
-    try:
-        time.sleep(20)
-        print("lost")
-    except KeyboardInterrupt:
-        print("came again")
-        begin = time.monotonic()
-        time.sleep(1)
-        print("in peace", time.monotonic() - begin >= 1)
-"""
-
-
-@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX knows them")
-def test_no_interrupt_is_lost_and_none_comes_twice() -> None:
-    done = subprocess.run([sys.executable, "-c", SWALLOWED], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert done.stdout.split("\n") == ["came again", "in peace True", ""], done.stderr
