@@ -6,6 +6,7 @@ new ones, and a second run of the tests need not compile again.
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,10 @@ from driftrank.queries import Queries, load
 
 settings.register_profile("driftrank", deadline=None)  # the first call of a kernel waits for the compiler
 settings.load_profile("driftrank")
+
+# a shell has the jobs that it starts in the background ignore Ctrl-C; tests of Ctrl-C must not inherit that
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 YANDEX40 = Path(__file__).parents[2] / "shared" / "data" / "yandex_click_models_40.json"
 

@@ -101,7 +101,9 @@ MADE = {
 
 def test_everything_by_default() -> None:
     names = {policy.spec for policy in chosen_policies()}
-    assert names == set(policies()) - {"DynamicOracle"}
+    others = {name for name, policy in policies().items() if policy.click_model != "CM"}
+    assert {"DCMKLUCB", "PBMPIE"} <= others
+    assert names == set(policies()) - others - {"DynamicOracle"}
     assert dr.default_policy().spec == DEFAULT
 
 
