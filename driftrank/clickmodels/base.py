@@ -123,7 +123,7 @@ class ClickModel:
     @classmethod
     def estimate(cls, counts: Any, options: Options) -> Fit:
         """The estimates from counts of the right kind; :meth:`fit` looks at them first."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{cls.__name__} does not say how it is estimated")
 
     def row(self, L: int, K: int) -> NDArray[np.float64]:
         """The parameters ``m`` for lists of K of L items: single numbers, those of items, those of ranks."""

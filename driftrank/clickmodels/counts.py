@@ -118,7 +118,7 @@ class ListCounts:
     Parameters
     ----------
     pairs : the (query, item) pairs
-    slots : (n, K) the pair at each position, -1 where the list has ended or the pair is not known
+    slots : (n, K) the pair at each position, -1 where the list has ended
     mask : (n,) the clicks: bit k - 1 is a click at position k
     lists : (n,) how many lists
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from pathlib import Path
 from typing import Any
 
@@ -171,9 +172,11 @@ def test_to_dict_and_back(cls: type[ClickModel]) -> None:
 
 def test_real_parameters(yandex40_file: Path) -> None:
     """Files of models are read, also for lists shorter than those they were learnt from."""
+    there = set(next(iter(json.loads(yandex40_file.read_text())["queries"].values())))
+    assert {"CM", "DCM", "DBN", "CCM", "PBM", "UBM"} <= there
     for name, cls in click_models().items():
-        if name == "SDBN":
-            continue  # not in that file
+        if name not in there:
+            continue
         queries = dr.queries.load(yandex40_file, name)
         assert len(queries) == 40
         for query in list(queries)[:3]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ import pytest
 from driftrank.clickmodels import CM, DCM, SDBN, ClickModel
 from driftrank.environments import Abrupt, Replay, Stationary
 from driftrank.logs import open_log
-from driftrank.logs.changes import _Found, _moments, _split, drift
+from driftrank.logs.changes import _changes, _Found, _moments, _split, drift
 from driftrank.logs.generation import generate
+from driftrank.policies.detectors import GLR
 from driftrank.queries import Queries, yandex_like
 
 
@@ -69,3 +71,21 @@ def test_changes_at_one_moment_are_one() -> None:
     found = [_Found(0, 100, 95, 105, 50.0), _Found(1, 104, 99, 120, 20.0), _Found(2, 300, 290, 310, 9.0)]
     assert _moments(found) == [(100, {0, 1}), (300, {2})]
     assert _moments([_Found(0, 100, 95, 105, 9.0), _Found(0, 104, 99, 120, 9.0)]) == [(100, {0}), (104, {0})]
+
+
+def test_an_alarm_that_all_the_labels_do_not_bear_out_is_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The detector sees a beginning only; what it would not find in all that came before and after is dropped."""
+    rng = np.random.default_rng(3)
+    labels = np.concatenate([rng.random(400) < 0.1, rng.random(400) < 0.6]).astype(np.int8)
+    steps = np.arange(1, 801)
+    found = _changes(labels, steps, 0.001)
+    assert [after for after, *_ in found] == pytest.approx([400], abs=15)
+
+    class Nervous(GLR):
+        """Also fires where nothing is."""
+
+        def run(self, stream: Any) -> list[int]:
+            return sorted({150, 250, *super().run(stream), 700})
+
+    monkeypatch.setattr("driftrank.logs.changes.GLR", Nervous)
+    assert _changes(labels, steps, 0.001) == found
