@@ -83,7 +83,7 @@ class Fit:
         own = self._slice(q)
         return self.pairs.items[own].tolist(), self.attraction[own], self._model(q, own)
 
-    def queries(self, top: int | None = None, items: int | None = None) -> dict[str, dict[str, Any]]:
+    def queries(self, top: int | None = None, items: int | None = None, views: int = 0) -> dict[str, dict[str, Any]]:
         """What simulations need of every query: ``{name: {"items": [...], "attraction": array, "model": ClickModel}}``.
 
         Parameters
@@ -92,19 +92,23 @@ class Fit:
             Only so many queries, those with most views; by default all.
         items
             Only so many items of each, the most attractive; queries with fewer are left out.
+        views
+            Only items that were in at least so many lists.
         """
+        enough = self.views >= views
         starts = self.pairs.starts
         chosen = np.arange(len(self.pairs.queries))
         if items is not None:
             check_integer("items", items, 1)
-            chosen = chosen[np.diff(starts) >= items]
+            chosen = chosen[np.bincount(self.pairs.query[enough], minlength=len(chosen)) >= items]
         if top is not None:
             check_integer("top", top, 1)
-            views = np.bincount(self.pairs.query, self.views, len(self.pairs.queries))[chosen]
-            chosen = chosen[np.argsort(-views, kind="stable")[:top]]
+            shown = np.bincount(self.pairs.query, self.views, len(self.pairs.queries))[chosen]
+            chosen = chosen[np.argsort(-shown, kind="stable")[:top]]
         found = {}
         for q in chosen:
             own = np.arange(starts[q], starts[q + 1])
+            own = own[enough[own]]
             if items is not None:
                 own = own[np.argsort(-self.attraction[own], kind="stable")[:items]]
             found[str(self.pairs.queries[q])] = {

@@ -6,13 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from driftrank.clickmodels import CM
 from driftrank.files import usable_folder, written_text
 from driftrank.logs import open_log
 from driftrank.logs.log import Log
-from driftrank.validation import check_integer
 
 #: items of a query in the paper
 ITEMS = 10
@@ -32,23 +29,11 @@ def queries_from_log(log: Log, top: int, items: int = ITEMS, views: int = VIEWS)
     views
         How often an item must have been shown to count.
     """
-    check_integer("top", top, 1)
-    fit = CM.fit(log)
-    starts = fit.pairs.starts
-    lists = np.bincount(fit.pairs.query, fit.views, len(fit.pairs.queries))
-    found: dict[str, Any] = {}
-    for q in np.argsort(-lists, kind="stable"):
-        pairs = np.arange(starts[q], starts[q + 1])
-        pairs = pairs[fit.views[pairs] >= views]
-        if len(pairs) < items:
-            continue
-        pairs = pairs[np.argsort(-fit.attraction[pairs], kind="stable")[:items]]
-        found[str(fit.pairs.queries[q])] = {
-            "items": fit.pairs.items[pairs].tolist(),
-            "CM": {"attraction": fit.attraction[pairs].tolist()},
-        }
-        if len(found) == top:
-            break
+    chosen = CM.fit(log).queries(top, items, views)
+    found = {
+        name: {"items": query["items"], "CM": {"attraction": query["attraction"].tolist()}}
+        for name, query in chosen.items()
+    }
     if not found:
         raise ValueError(f"{log.source}: no query has {items} items that were shown {views} times")
     return found
