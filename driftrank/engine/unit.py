@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from driftrank.engine.detections import watch_size
 from driftrank.engine.fixed import best_fixed_list
-from driftrank.engine.steps import simulate
+from driftrank.engine.steps import advance, simulate
 from driftrank.environments.base import Environment
-from driftrank.kernels.compile import specialise
+from driftrank.kernels.compile import bind, specialise
 from driftrank.kernels.rng import run_key
 from driftrank.policies.base import Policy, Problem
 from driftrank.policies.features import one_hot
@@ -78,7 +78,8 @@ class Simulator:
     def kernel(self) -> Any:
         program = self.program(self.task.environment.names[0])
         model = self.task.environment.users().kernels()
-        return specialise(simulate, {**program.bindings, "CLICK": model.click, "VALUE": model.value})
+        names = {**program.bindings, "CLICK": model.click, "VALUE": model.value}
+        return specialise(simulate, {**names, "ADVANCE": bind(advance, names)})
 
     def compile(self) -> None:
         """Compile now (or fetch from the disk), by running the first step of nothing."""
@@ -110,7 +111,7 @@ class Simulator:
         checkpoints = np.append(np.array(task.checkpoints, np.int64), _NEVER)
         totals = np.zeros((n, len(MEASURES)))
         watch = np.zeros((n, watch_size(L)))
-        out = np.zeros((n, len(task.checkpoints), len(MEASURES)))
+        out = np.zeros((n, len(task.checkpoints) * len(MEASURES)))
         stride = max(1, STRIDE // (L * max(n, 1)))
         first = 1
         while first <= task.horizon:
@@ -123,4 +124,4 @@ class Simulator:
             if not tick((last - first + 1) * n):
                 return None
             first = last + 1
-        return out
+        return out.reshape(n, len(task.checkpoints), len(MEASURES))

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.clickmodels import CM, ClickModel
-from driftrank.environments.steps import segments
+from driftrank.environments.steps import segments, unroll
 from driftrank.kernels import kernel
-from driftrank.kernels.compile import specialise
+from driftrank.kernels.compile import bind, specialise
 from driftrank.kernels.rng import run_key, world_key
 from driftrank.kernels.tuples import parameter_reader, parameter_row
 from driftrank.queries import Queries
@@ -150,9 +150,10 @@ class Environment:
         chunk = self.program.chunk(name, np.array([run_key(seed, name, run)], np.uint64))
         while first <= last:
             first = chunk.advance(first, last) + 1
-            n = chunk.count[0]
-            columns = (chunk.starts, chunk.alphas, chunk.optimal, chunk.best, chunk.live)
-            parts.append(tuple(column[0, :n].copy() for column in columns))
+            n, room = chunk.count[0], chunk.starts.shape[1]
+            columns = (chunk.alphas, chunk.best, chunk.live)
+            alphas, best, live = (column[0].reshape(room, -1)[:n].copy() for column in columns)
+            parts.append((chunk.starts[0, :n].copy(), alphas, chunk.optimal[0, :n].copy(), best, live))
         return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
 
@@ -186,17 +187,14 @@ class World:
         self.environment = environment
         self.row = parameter_row(parameters)
         # one kernel for all queries, whose users differ in numbers only
-        model = environment.users()
-        self.segments = specialise(
-            segments,
-            {
-                "PARAMETERS": parameter_reader(parameters),
-                "WORLD": type(environment).world,
-                "OPTIMUM": model.kernels().optimum,
-                "CHURNS": environment.churns,
-                "LIVE": type(environment).live,
-            },
-        )
+        names = {
+            "WORLD": type(environment).world,
+            "OPTIMUM": environment.users().kernels().optimum,
+            "CHURNS": environment.churns,
+            "LIVE": type(environment).live,
+        }
+        self.bindings = {"PARAMETERS": parameter_reader(parameters), "UNROLL": bind(unroll, names)}
+        self.segments = specialise(segments, self.bindings)
 
     def chunk(self, query: str, keys: NDArray[np.uint64]) -> Chunk:
         return Chunk(self, self.environment.given(query), self.environment.users(query), keys)
@@ -217,11 +215,11 @@ class Chunk:
         room = max(1, min(4096, self.ROOM // (max(runs, 1) * L)))
         self.count = np.zeros(runs, np.int64)
         self.starts = np.zeros((runs, room), np.int64)
-        self.alphas = np.zeros((runs, room, L))
+        self.alphas = np.zeros((runs, room * L))  # one stretch after the other
         self.optimal = np.zeros((runs, room))
-        self.best = np.zeros((runs, room, K), np.int32)
-        # which items are there; of no use, and small, where all always are
-        self.live = np.zeros((runs, room, L if world.environment.churns else 0), np.int8)
+        self.best = np.zeros((runs, room * K), np.int32)
+        # which items are there; empty where all always are
+        self.live = np.zeros((runs, room * L if world.environment.churns else 0), np.int8)
         self._ends = np.zeros((runs, room), np.int64)
         self._until = np.zeros(runs, np.int64)  # when each run changes next
 

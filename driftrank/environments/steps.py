@@ -1,4 +1,4 @@
-"""The template that unrolls an environment into stretches of constant attraction."""
+"""The templates that unroll an environment into stretches of constant attraction: of one run, of many."""
 
 # ruff: noqa: F821 - the capital names are bound when an environment is compiled
 # mypy: ignore-errors
@@ -6,27 +6,38 @@
 from __future__ import annotations
 
 
-def segments(row, model, base, keys, first, last, until, count, starts, ends, alphas, optimal, best, live, work):
-    """Fill in the stretches of every run from step ``first``, as many as there is room for; returns how far all of
-    them reach.
+def unroll(p, model, base, key, first, last, until, starts, ends, alphas, optimal, best, live, work):
+    """Fill in the stretches of one run from step ``first``, as many as there is room for, one after the other. Returns
+    how many, and the step after the last of them.
 
-    ``until`` says when each run changes next; a stretch that goes on from an earlier call starts before ``first``.
+    ``until`` says when the run changes next; a stretch that goes on from an earlier call starts before ``first``.
     """
+    L = base.shape[0]
+    K = best.shape[0] // starts.shape[0]
+    t = first
+    n = 0
+    while t <= last and n < starts.shape[0]:
+        starts[n] = t - 1 if n == 0 and t < until else t
+        now = t
+        alpha = alphas[n * L : (n + 1) * L]
+        t = WORLD(p, base, key, now, alpha)
+        if CHURNS:
+            LIVE(p, base, key, now, live[n * L : (n + 1) * L])
+        ends[n] = t
+        optimal[n] = OPTIMUM(model, alpha, best[n * K : (n + 1) * K], work)
+        n += 1
+    return n, t
+
+
+def segments(row, model, base, keys, first, last, until, count, starts, ends, alphas, optimal, best, live, work):
+    """Fill in the stretches of every run, and return how far all of them reach."""
     p = PARAMETERS(row)
     reach = last
     for r in range(keys.shape[0]):
-        t = first
-        n = 0
-        while t <= last and n < starts.shape[1]:
-            starts[r, n] = t - 1 if n == 0 and t < until[r] else t
-            now = t
-            t = WORLD(p, base, keys[r], now, alphas[r, n])
-            if CHURNS:
-                LIVE(p, base, keys[r], now, live[r, n])
-            ends[r, n] = t
-            optimal[r, n] = OPTIMUM(model, alphas[r, n], best[r, n], work)
-            n += 1
-        count[r] = n
+        count[r], t = UNROLL(
+            p, model, base, keys[r], first, last, until[r], starts[r], ends[r], alphas[r], optimal[r], best[r], live[r],
+            work,
+        )  # fmt: skip
         reach = min(reach, t - 1)
     for r in range(keys.shape[0]):
         while starts[r, count[r] - 1] > reach:  # this run got further than the others

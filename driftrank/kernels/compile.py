@@ -23,6 +23,7 @@ from typing import Any
 
 import numba
 import numpy as np
+from numba.core.target_extension import current_target
 
 # error_model="numpy": a division needs no test for zero. _nrt=False: arrays are borrowed, never counted (a reference
 # count that the compiler fails to remove costs more than the rest of a step), and kernels cannot allocate.
@@ -52,8 +53,16 @@ class Kernel:
 
     @property
     def _numba_type_(self) -> Any:
-        """What numba takes it for."""
+        """What numba takes it for, when it compiles for this machine's processor or for a GPU."""
+        if current_target() == "cuda":
+            return self._on_gpu._numba_type_
         return self._compiled._numba_type_
+
+    @functools.cached_property
+    def _on_gpu(self) -> Any:
+        from driftrank.kernels.gpu import device_function
+
+        return device_function(self.py_func)
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -72,6 +81,11 @@ def generate(name: str, arguments: str, expression: str, names: Mapping[str, Any
     source = f"def {name}({arguments}):\n    return {expression}\n"
     exec(compile(source, f"<driftrank {name}>", "exec"), namespace)
     return kernel(namespace[name])
+
+
+def bind(template: Any, bindings: Mapping[str, Any]) -> Any:
+    """A kernel made of a template, its global names bound to ``bindings``: for templates that call it."""
+    return kernel(FunctionType(template.__code__, {**template.__globals__, **bindings}, template.__name__))
 
 
 def specialise(template: Any, bindings: Mapping[str, Any]) -> Any:

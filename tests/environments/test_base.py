@@ -116,7 +116,7 @@ def unrolled(environment, runs, horizon, stride, room, monkeypatch):
                 begin = max(t, starts[i])
                 end = starts[i + 1] if i + 1 < n else last + 1
                 assert np.isnan(optimal[r, begin - 1 : end - 1]).all()  # nothing twice
-                alpha[r, begin - 1 : end - 1] = chunk.alphas[r, i]
+                alpha[r, begin - 1 : end - 1] = chunk.alphas[r].reshape(-1, 5)[i]
                 optimal[r, begin - 1 : end - 1] = chunk.optimal[r, i]
                 if starts[i] == begin:
                     begins[r].append(int(begin))
