@@ -8,10 +8,19 @@ from typing import Annotated, Any
 import typer
 
 from driftrank.cli._complete import policy_names, suite_names
+from driftrank.cli._device import (
+    DEVICE,
+    AddressOption,
+    DeviceOption,
+    SchedulerFileOption,
+    ThreadsOption,
+    WorkersOption,
+    chosen_device,
+)
 
 _DEFAULTS: dict[str, Any] = {
     "quick": False, "queries": "", "n_queries": None, "policy": [], "env": [], "k": 3, "horizon": None, "runs": 1,
-    "seed": 0, "threads": None, "out": "out/leaderboard", "resume": False, "json": False,
+    "seed": 0, **DEVICE, "out": "out/leaderboard", "resume": False, "json": False,
 }  # fmt: skip
 
 
@@ -55,7 +64,11 @@ def leaderboard(
     seed: Annotated[
         int | None, typer.Option(metavar="S", help="Everything random derives from it.", show_default="0")
     ] = None,
-    threads: Annotated[int | None, typer.Option(metavar="T", help="Cores to use.", show_default="all")] = None,
+    device: DeviceOption = None,
+    threads: ThreadsOption = None,
+    address: AddressOption = None,
+    scheduler_file: SchedulerFileOption = None,
+    workers: WorkersOption = None,
     out: Annotated[
         str | None, typer.Option(metavar="DIR", help="Folder for the results.", show_default="out/leaderboard")
     ] = None,
@@ -90,9 +103,11 @@ def leaderboard(
 
     options = {
         "quick": quick, "queries": queries, "n_queries": n_queries, "policy": policy, "env": env, "k": k,
-        "horizon": horizon, "runs": runs, "seed": seed, "threads": threads, "out": out, "resume": resume, "json": json,
+        "horizon": horizon, "runs": runs, "seed": seed, "device": device, "threads": threads, "address": address,
+        "scheduler_file": scheduler_file, "workers": workers, "out": out, "resume": resume, "json": json,
     }  # fmt: skip
     settings = merged(config, options, _DEFAULTS)
+    settings["device"] = chosen_device(settings)
     folder, as_json = Path(settings.pop("out")), settings.pop("json")
     small = settings.pop("quick")
     if not settings["queries"]:

@@ -8,10 +8,19 @@ from typing import Annotated, Any
 import typer
 
 from driftrank.cli._complete import policy_names
+from driftrank.cli._device import (
+    DEVICE,
+    AddressOption,
+    DeviceOption,
+    SchedulerFileOption,
+    ThreadsOption,
+    WorkersOption,
+    chosen_device,
+)
 
 _DEFAULTS: dict[str, Any] = {
     "quick": False, "queries": "", "log": "", "policies": "paper", "policy": [], "runs": None, "horizon": 100_000,
-    "seed": 0, "threads": None, "out": "out/paper", "resume": False,
+    "seed": 0, **DEVICE, "out": "out/paper", "resume": False,
 }  # fmt: skip
 
 
@@ -52,7 +61,11 @@ def reproduce(
     seed: Annotated[
         int | None, typer.Option(metavar="S", help="Everything random derives from it.", show_default="0")
     ] = None,
-    threads: Annotated[int | None, typer.Option(metavar="T", help="Cores to use.", show_default="all")] = None,
+    device: DeviceOption = None,
+    threads: ThreadsOption = None,
+    address: AddressOption = None,
+    scheduler_file: SchedulerFileOption = None,
+    workers: WorkersOption = None,
     out: Annotated[
         str | None, typer.Option(metavar="DIR", help="Folder for the results.", show_default="out/paper")
     ] = None,
@@ -83,9 +96,11 @@ def reproduce(
 
     options = {
         "quick": quick, "queries": queries, "log": log, "policies": policies, "policy": policy, "runs": runs,
-        "horizon": horizon, "seed": seed, "threads": threads, "out": out, "resume": resume,
+        "horizon": horizon, "seed": seed, "device": device, "threads": threads, "address": address,
+        "scheduler_file": scheduler_file, "workers": workers, "out": out, "resume": resume,
     }  # fmt: skip
     settings = merged(config, options, _DEFAULTS)
+    settings["device"] = chosen_device(settings)
     folder = Path(settings.pop("out"))
     small = settings.pop("quick")
     wanted = paper.QUICK_QUERIES if small else paper.QUERIES

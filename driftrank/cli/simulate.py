@@ -8,6 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from driftrank.cli._complete import click_model_names, environment_names, policy_names
+from driftrank.cli._device import (
+    CLUSTER,
+    AddressOption,
+    DeviceOption,
+    SchedulerFileOption,
+    ThreadsOption,
+    WorkersOption,
+    chosen_device,
+)
 
 #: settings that are about the command, not about the simulation
 _COMMAND: dict[str, Any] = {"out": "out/simulate", "resume": False, "json": False, "quiet": False}
@@ -53,10 +62,11 @@ def simulate(
     seed: Annotated[
         int | None, typer.Option(metavar="S", help="Everything random derives from it.", show_default="0")
     ] = None,
-    device: Annotated[
-        str | None, typer.Option(metavar="DEVICE", help="Where to compute: cpu.", show_default="cpu")
-    ] = None,
-    threads: Annotated[int | None, typer.Option(metavar="T", help="Cores to use.", show_default="all")] = None,
+    device: DeviceOption = None,
+    threads: ThreadsOption = None,
+    address: AddressOption = None,
+    scheduler_file: SchedulerFileOption = None,
+    workers: WorkersOption = None,
     checkpoints: Annotated[
         int | None,
         typer.Option(
@@ -84,6 +94,7 @@ def simulate(
     driftrank simulate --env Stationary --queries my-queries.json --k 5 --horizon 1000000
     driftrank simulate --queries models.json --click-model DBN:objective=clicks
     driftrank simulate --env BLB:L=16,K=2 --policy CascadeKLUCB --policy CascadeUCB1 --json
+    driftrank simulate --device cluster --scheduler-file scheduler.json
     driftrank simulate --config out/simulate/run.toml --out out/again
     """
     from driftrank.cli._config import merged
@@ -93,15 +104,17 @@ def simulate(
 
     options = {
         "policy": policy, "env": env, "queries": queries, "k": k, "click_model": click_model, "horizon": horizon,
-        "runs": runs, "seed": seed, "checkpoints": checkpoints, "device": device, "threads": threads, "out": out,
-        "resume": resume, "json": json, "quiet": quiet,
+        "runs": runs, "seed": seed, "checkpoints": checkpoints, "device": device, "threads": threads,
+        "address": address, "scheduler_file": scheduler_file, "workers": workers, "out": out, "resume": resume,
+        "json": json, "quiet": quiet,
     }  # fmt: skip
-    settings = merged(config, options, Spec.defaults() | _COMMAND)
+    settings = merged(config, options, Spec.defaults() | CLUSTER | _COMMAND)
     command = {key: settings.pop(key) for key in _COMMAND}
+    place = chosen_device(settings)
     spec = Spec(**settings)
     folder = Path(command["out"])
     try:
-        result = spec.run(folder, resume=command["resume"], progress=False if command["quiet"] else None)
+        result = spec.run(folder, device=place, resume=command["resume"], progress=False if command["quiet"] else None)
     except Interrupted as stop:
         if stop.finished:
             (folder / "regret.png").unlink(missing_ok=True)  # of what was in the folder before

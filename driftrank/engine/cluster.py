@@ -74,6 +74,15 @@ class Cluster:
         self.client = None
         self._open.close()
 
+    @property
+    def is_open(self) -> bool:
+        return self.client is not None
+
+    @property
+    def size(self) -> int:
+        """How many tasks it runs at a time, with the workers it has now."""
+        return sum(self.client.nthreads().values()) if self.is_open else 0
+
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[tuple[int, Result]]:
         """Call a function with every task; yields the tasks' numbers and results as they come.
 

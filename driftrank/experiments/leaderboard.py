@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from driftrank import __version__
-from driftrank.engine import Simulator, Task, Unit, cores
+from driftrank.engine import Simulator, Task, Unit
+from driftrank.engine.devices import Device, at_once, ready, word_for
 from driftrank.experiments.board import Arena, Leaderboard, group_of
 from driftrank.experiments.breakpoints import breakpoints_to_detect, common_breakpoints
 from driftrank.experiments.page import duration
@@ -61,6 +62,7 @@ def leaderboard(
     runs: int = RUNS,
     seed: int = 0,
     checkpoints: int = 50,
+    device: Device = "cpu",
     threads: int | None = None,
     folder: str | os.PathLike[str] | None = None,
     resume: bool = False,
@@ -84,6 +86,8 @@ def leaderboard(
         Steps of a run. The suite's time constants are scaled with it.
     runs
         Of every query. An environment with a single query of its own gets as many as the others have in all.
+    device, threads
+        As in :func:`~driftrank.experiments.simulate`.
     folder
         Keep the numbers there: ``run.toml``, ``results.parquet`` and ``summary.json``; and what is finished when it is
         stopped.
@@ -110,17 +114,20 @@ def leaderboard(
         found = found.first(min(n_queries, len(found)))
     if threads is not None:
         check_integer("threads", threads, 1)
-    plan = _Plan(chosen, places(list(environments), found, k, horizon, runs), horizon, seed, checkpoints, threads)
+    there = places(list(environments), found, k, horizon, runs)
+    plan = _Plan(chosen, there, horizon, seed, checkpoints, device, threads)
     if folder is None:
-        if say is not None:
-            say(plan.forecast())
-        return plan.finish(plan.run_here(progress), source, k)
+        with ready(device) as plan.device:
+            if say is not None:
+                say(plan.forecast())
+            return plan.finish(plan.run_here(progress), source, k)
     settings = {
         "queries": source if source.startswith("yandex-like") or not source else os.fspath(Path(source).absolute()),
         "n_queries": len(found), "policy": [p.spec for p in chosen], "env": [p.name for p in plan.places], "k": k,
         "horizon": horizon, "runs": runs, "seed": seed, **dict(zip(ORIGIN, (__version__, digest(found)), strict=True)),
     }  # fmt: skip
-    return _in_folder(plan, usable_folder(folder), settings, resume, progress, say, source, k)
+    with ready(device) as plan.device:
+        return _in_folder(plan, usable_folder(folder), settings, resume, progress, say, source, k)
 
 
 def chosen_policies(given: Iterable[Policy | str] = ()) -> list[Policy]:
@@ -143,6 +150,7 @@ class _Plan:
     horizon: int
     seed: int
     checkpoints: int
+    device: Device
     threads: int | None
 
     def __post_init__(self) -> None:
@@ -157,7 +165,8 @@ class _Plan:
             for name, (reason, _) in real.items():
                 self.obstacles[name][label] = reason
         for place in self.places:
-            prepare(self.there(place), place.environment, self.horizon, place.runs, self.seed, "cpu", self.checkpoints)
+            there = self.there(place)
+            prepare(there, place.environment, self.horizon, place.runs, self.seed, self.device, self.checkpoints)
 
     def _obstacle(self, policy: Policy, place: Place) -> tuple[str, ValueError] | None:
         """Why a policy cannot run somewhere."""
@@ -189,6 +198,9 @@ class _Plan:
 
     def forecast(self, begun: bool = False) -> str:
         """How long it will take: every policy is compiled, and makes a few steps. ``begun``: some of it is done."""
+        total = sum(self.steps(place) * len(self.there(place)) for place in self.places)
+        if word_for(self.device) == "cuda":  # of which a core of this machine tells nothing
+            return f"{total / 1e6:,.0f} million steps."
         seconds = 0.0
         for policy in self.policies:
             where = [place for place in self.places if policy in self.there(place)]
@@ -201,8 +213,7 @@ class _Plan:
             simulator.run(Unit(0, pilot.environment.names[0], (0,)), lambda steps: True)
             cost = (time.thread_time() - begin) / horizon / _largest(pilot)
             seconds += sum(cost * _largest(place) * self.steps(place) for place in where)
-        total = sum(self.steps(place) * len(self.there(place)) for place in self.places)
-        n = self.threads or cores()
+        n = max(1, at_once(self.device, self.threads))
         how = "some of them done before: at most about" if begun else "about"
         return f"{total / 1e6:,.0f} million steps, {how} {duration(seconds / n)} on {n} core{'s' * (n > 1)}."
 
@@ -211,7 +222,11 @@ class _Plan:
         with chosen_progress(progress, self.totals()) as bars:
             return [
                 simulate(
-                    self.there(place), place.environment, progress=Together(bars, place.name), **self.settings(place)
+                    self.there(place),
+                    place.environment,
+                    device=self.device,
+                    progress=Together(bars, place.name),
+                    **self.settings(place),
                 )
                 for place in self.places
             ]
@@ -274,8 +289,8 @@ def _in_folder(
                 own = {"policy": [p.spec for p in there], "env": place.spec, "k": k}
                 results.append(
                     run_in_folder(
-                        there, place.environment, folder=parts / f"{n:02d}", settings=own | how, resume=resume,
-                        progress=Together(bars, place.name), **how,
+                        there, place.environment, folder=parts / f"{n:02d}", settings=own | how, device=plan.device,
+                        resume=resume, progress=Together(bars, place.name), **how,
                     )
                 )  # fmt: skip
         board = plan.finish(results, source, k)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.engine import MEASURES
+from driftrank.engine.devices import Device, ready
 from driftrank.environments import Abrupt
 from driftrank.experiments.results import Result
 from driftrank.experiments.run import Interrupted, run_in_folder
@@ -152,6 +153,7 @@ def reproduce(
     runs: int = RUNS,
     horizon: int = HORIZON,
     seed: int = 0,
+    device: Device = "cpu",
     threads: int | None = None,
     resume: bool = False,
     progress: bool | None = None,
@@ -166,6 +168,8 @@ def reproduce(
         ``"paper"``: those of figure 1; ``"all"``: more baselines and references; and any others, by their specs.
     horizon
         Steps of a run, always in ten epochs.
+    device, threads
+        As in :func:`~driftrank.experiments.simulate`.
     resume
         Go on with what the folder holds.
     """
@@ -177,15 +181,16 @@ def reproduce(
     settings = {"queries": queries, "policies": policies, "policy": list(policy), **what}
     extra = None
     try:
-        result = run_in_folder(chosen, environment, folder=path, settings=settings, **what, **how)
-        if SINGLE not in result.labels:
-            few = dataclasses.replace(
-                environment, queries=environment.queries.first(min(PANELS, len(environment.queries)))
-            )
-            # these repeat it with ``driftrank simulate``
-            source = f"yandex-like:{len(few.queries)}" if queries.startswith("yandex-like:") else queries
-            settings = {"policy": [SINGLE], "env": f"Abrupt:period={few.period}", "queries": source, "k": K, **what}
-            extra = run_in_folder([SINGLE], few, folder=path / SINGLE.lower(), settings=settings, **what, **how)
+        with ready(device) as how["device"]:
+            result = run_in_folder(chosen, environment, folder=path, settings=settings, **what, **how)
+            if SINGLE not in result.labels:
+                few = dataclasses.replace(
+                    environment, queries=environment.queries.first(min(PANELS, len(environment.queries)))
+                )
+                # these repeat it with ``driftrank simulate``
+                source = f"yandex-like:{len(few.queries)}" if queries.startswith("yandex-like:") else queries
+                settings = {"policy": [SINGLE], "env": f"Abrupt:period={few.period}", "queries": source, "k": K, **what}
+                extra = run_in_folder([SINGLE], few, folder=path / SINGLE.lower(), settings=settings, **what, **how)
     except Interrupted as stop:
         if stop.finished or stop.folder != path:  # the numbers in the folder are others than those that were drawn
             for name in DRAWN:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from driftrank import __version__
-from driftrank.engine import Unit, cores
+from driftrank.engine import Unit
+from driftrank.engine.devices import Device, at_once, ready
 from driftrank.environments.base import Environment
 from driftrank.experiments.journal import Journal
 from driftrank.experiments.results import Result
@@ -25,7 +26,11 @@ from driftrank.queries import Queries
 from driftrank.validation import check_integer
 
 #: what may differ when a simulation is continued: it changes no number
-INDIFFERENT = frozenset({"device", "json", "out", "progress", "quiet", "resume", "threads"})
+INDIFFERENT = frozenset(
+    {
+        "address", "device", "json", "out", "progress", "quiet", "resume", "scheduler_file", "threads", "workers",
+    }
+)  # fmt: skip
 
 #: what ``run_in_folder`` adds to the settings, so that numbers of different origin are never mixed
 ORIGIN = ("driftrank", "queries_digest")
@@ -48,7 +53,7 @@ def run_in_folder(
     seed: int,
     folder: str | os.PathLike[str],
     settings: Mapping[str, Any],
-    device: str = "cpu",
+    device: Device = "cpu",
     threads: int | None = None,
     checkpoints: int | Sequence[int] = 100,
     resume: bool = False,
@@ -73,44 +78,44 @@ def run_in_folder(
         check_integer("threads", threads, 1)
     settings = dict(settings) | dict(zip(ORIGIN, (__version__, digest(environment.queries)), strict=True))
     text = write_toml(settings, "These are the settings of the simulation in this folder.")
-    path = usable_folder(folder)
-    toml = path / "run.toml"
+    toml = Path(folder) / "run.toml"
     before = toml.read_text(encoding="utf-8", errors="replace") if toml.is_file() else None
     if resume and before is not None:
         check_same(toml, read_toml(toml), settings)
     identity = {key: _plain(settings[key]) for key in sorted(settings) if key not in INDIFFERENT | {"runs"}}
-    journal = Journal(path, identity, result)
-    finished: set[tuple[str, str, int]] = set()
-    if resume:
-        finished = journal.read()
-    else:
-        journal.clear()
-    result.cores = threads or cores()
-    begin, earlier = time.perf_counter(), result.seconds
+    with ready(device) as place:  # before anything is written
+        journal = Journal(usable_folder(folder), identity, result)
+        finished: set[tuple[str, str, int]] = set()
+        if resume:
+            finished = journal.read()
+        else:
+            journal.clear()
+        result.cores = at_once(place, threads)
+        begin, earlier = time.perf_counter(), result.seconds
 
-    def on_unit(label: str, unit: Unit, measures: Any, seconds: float) -> None:
-        result.seconds = earlier + time.perf_counter() - begin
-        journal.add(label, unit.query, unit.runs, measures, seconds)
+        def on_unit(label: str, unit: Unit, measures: Any, seconds: float) -> None:
+            result.seconds = earlier + time.perf_counter() - begin
+            journal.add(label, unit.query, unit.runs, measures, seconds)
 
-    try:
-        written_text(toml, text)
-        simulate(
-            chosen, environment, horizon=horizon, runs=runs, seed=seed, device=device, threads=threads,
-            checkpoints=checkpoints, progress=progress, finished=finished, on_unit=on_unit,
-        )  # fmt: skip
-        result.seconds = earlier + time.perf_counter() - begin
-        journal.save()
-    except BaseException as stop:
-        ended = ~np.isnan(result.values[0, ..., -1])
-        kept = int(ended.sum())
-        if not kept and before is not None:
-            written_text(toml, before)  # nothing came of this: the folder is as it was
-        if not isinstance(stop, KeyboardInterrupt):
-            journal.flush()
-            raise
-        if kept:
+        try:
+            written_text(toml, text)
+            run = simulate(
+                chosen, environment, horizon=horizon, runs=runs, seed=seed, device=place, threads=threads,
+                checkpoints=checkpoints, progress=progress, finished=finished, on_unit=on_unit,
+            )  # fmt: skip
+            result.seconds, result.cores = earlier + time.perf_counter() - begin, run.cores
             journal.save()
-        raise Interrupted(path, kept, ended.size) from stop
+        except BaseException as stop:
+            ended = ~np.isnan(result.values[0, ..., -1])
+            kept = int(ended.sum())
+            if not kept and before is not None:
+                written_text(toml, before)  # nothing came of this: the folder is as it was
+            if not isinstance(stop, KeyboardInterrupt):
+                journal.flush()
+                raise
+            if kept:
+                journal.save()
+            raise Interrupted(toml.parent, kept, ended.size) from stop
     return result
 
 

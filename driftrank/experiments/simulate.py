@@ -9,19 +9,15 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from driftrank.engine import Task, Unit, cores, run_on_cpu
+from driftrank.engine import Task, Unit
+from driftrank.engine.devices import Device, at_once, ready, run_on, unit_steps, word_for
 from driftrank.environments.base import Environment
 from driftrank.experiments.breakpoints import marked_breakpoints
 from driftrank.experiments.results import Result
 from driftrank.policies.base import Policy
 from driftrank.policies.registry import parse_policy
 from driftrank.progress import Progress, chosen_progress
-from driftrank.validation import check_choice, check_integer
-
-DEVICES = ("cpu",)
-
-#: steps of a unit: small enough to share out and to lose, large enough to cost nothing
-_UNIT_STEPS = 2_000_000
+from driftrank.validation import check_integer
 
 
 def simulate(
@@ -31,7 +27,7 @@ def simulate(
     horizon: int,
     runs: int = 1,
     seed: int = 0,
-    device: str = "cpu",
+    device: Device = "cpu",
     threads: int | None = None,
     checkpoints: int | Sequence[int] = 100,
     progress: bool | Progress | None = None,
@@ -48,6 +44,11 @@ def simulate(
         Steps of a run, and runs of every query.
     seed
         Everything random derives from it; the result does not depend on threads, chunks or machines.
+    device
+        ``"cpu"``; ``"cuda"``; ``"cluster"``, with workers started on this machine for the while; or a
+        :class:`~driftrank.engine.cluster.Cluster`, for any other. One that is open stays open.
+    threads
+        How many cores ``"cpu"`` uses; None: all.
     checkpoints
         How many evenly spaced steps to record at, or which. The horizon is always among them, and so are breakpoints
         where they are few.
@@ -68,17 +69,18 @@ def simulate(
     task, result = prepare(policies, environment, horizon, runs, seed, device, checkpoints)
     labels = result.labels
     begin = time.perf_counter()
-    with chosen_progress(progress, {label: horizon * runs * len(environment.queries) for label in labels}) as bar:
-        units = list(_units(task, runs, labels, frozenset(finished), bar))
+    totals = {label: horizon * runs * len(environment.queries) for label in labels}
+    with ready(device) as place, chosen_progress(progress, totals) as bar:
+        units = list(_units(task, runs, labels, frozenset(finished), bar, unit_steps(device)))
 
         def done(unit: Unit, measures: NDArray[np.float64], seconds: float) -> None:
             result.put(unit.policy, unit.query, unit.runs, measures, seconds)
             if on_unit is not None:
                 on_unit(labels[unit.policy], unit, measures, seconds)
 
-        run_on_cpu(task, units, done, threads=threads, tick=lambda policy, n: bar.advance(labels[policy], n))
+        run_on(place, task, units, done, threads=threads, tick=lambda policy, n: bar.advance(labels[policy], n))
+        result.cores = at_once(place, threads)
     result.seconds = time.perf_counter() - begin
-    result.cores = threads or cores()
     return result
 
 
@@ -88,11 +90,11 @@ def prepare(
     horizon: int,
     runs: int,
     seed: int,
-    device: str,
+    device: Device,
     checkpoints: int | Sequence[int],
 ) -> tuple[Task, Result]:
     """What is to be run, and the result without its runs. What can be wrong is found here, before anything runs."""
-    check_choice("device", device, DEVICES)
+    word = word_for(device)
     check_integer("horizon", horizon, 1)
     check_integer("horizon", horizon, 1, 2**53)  # beyond that, steps are not told apart
     check_integer("runs", runs, 1)
@@ -108,7 +110,7 @@ def prepare(
     for policy in chosen:
         for problem in {task.problem(query, policy) for query in environment.names}:
             policy.fields(policy.parameters(problem))
-    return task, Result.empty(labels, [p.spec for p in chosen], environment, horizon, runs, seed, steps, device)
+    return task, Result.empty(labels, [p.spec for p in chosen], environment, horizon, runs, seed, steps, word)
 
 
 def labels_of(policies: Sequence[Policy]) -> list[str]:
@@ -137,9 +139,15 @@ def checkpoint_steps(
 
 
 def _units(
-    task: Task, runs: int, labels: Sequence[str], finished: frozenset[tuple[str, str, int]], bar: Progress
+    task: Task,
+    runs: int,
+    labels: Sequence[str],
+    finished: frozenset[tuple[str, str, int]],
+    bar: Progress,
+    steps: int | None,
 ) -> Iterable[Unit]:
-    size = max(1, _UNIT_STEPS // task.horizon)
+    """What is left to do, in units of at most so many steps."""
+    size = runs if steps is None else max(1, steps // task.horizon)
     for policy, label in enumerate(labels):
         for query in task.environment.names:
             left = [run for run in range(runs) if (label, query, run) not in finished]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from driftrank.clickmodels.registry import parse_click_model
+from driftrank.engine.devices import Device
 from driftrank.environments.base import Environment
 from driftrank.environments.registry import parse_environment, takes_queries
 from driftrank.experiments.results import Result
@@ -98,13 +99,23 @@ class Spec:
             given = {"click_model": parse_click_model(self.click_model)}
         return policies, parse_environment(self.env, **given)
 
-    def run(self, folder: str | os.PathLike[str], *, resume: bool = False, progress: bool | None = None) -> Result:
-        """Simulate, in a folder (see :func:`~driftrank.experiments.run.run_in_folder`)."""
+    def run(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        device: Device | None = None,
+        resume: bool = False,
+        progress: bool | None = None,
+    ) -> Result:
+        """Simulate, in a folder (see :func:`~driftrank.experiments.run.run_in_folder`).
+
+        ``device`` may be a cluster, in place of the word.
+        """
         policies, environment = self.build()
         return run_in_folder(
-            policies, environment, horizon=self.horizon, runs=self.runs, seed=self.seed, device=self.device,
-            threads=self.threads, checkpoints=self.checkpoints, folder=folder, settings=self.settings(),
-            resume=resume, progress=progress,
+            policies, environment, horizon=self.horizon, runs=self.runs, seed=self.seed,
+            device=self.device if device is None else device, threads=self.threads, checkpoints=self.checkpoints,
+            folder=folder, settings=self.settings(), resume=resume, progress=progress,
         )  # fmt: skip
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import driftrank as dr
 from driftrank.clickmodels import CCM, DBN, DCM, PBM, SDBN, UBM, ClickModel
 from driftrank.engine import Simulator, Task, Unit, run_on_cpu
 from driftrank.engine.checks import check_simulation, small_world
+from driftrank.engine.devices import UNIT_STEPS
 from driftrank.environments.base import Chunk
 from driftrank.policies.registry import parse_policy, policies
 
@@ -66,7 +66,7 @@ def test_threads_do_not_matter() -> None:
 def test_units_and_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = _values(2)
     # every run a unit of its own
-    monkeypatch.setattr(importlib.import_module("driftrank.experiments.simulate"), "_UNIT_STEPS", 1)
+    monkeypatch.setitem(UNIT_STEPS, "cpu", 1)
     monkeypatch.setattr("driftrank.engine.unit.STRIDE", 7_770)  # kernels stop in the middle of epochs
     monkeypatch.setattr(Chunk, "ROOM", 40)  # a stretch or two at a time
     assert np.array_equal(whole, _values(2))

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import errno
 import json
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
+from driftrank.engine.devices import UNIT_STEPS
 from driftrank.environments import Abrupt, Environment
 from driftrank.experiments import Result, journal
 from driftrank.experiments.journal import Journal
@@ -50,7 +50,7 @@ def interrupt_after(
 ) -> None:
     """Every unit of work is one run, and Ctrl-C comes when some are finished."""
     # one thread and small units, so that there is something left to interrupt
-    monkeypatch.setattr(sys.modules["driftrank.experiments.simulate"], "_UNIT_STEPS", 300)
+    monkeypatch.setitem(UNIT_STEPS, "cpu", 300)
     add, count = Journal.add, 0
 
     def counted(self: Journal, *args: Any) -> None:
