@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.engine import MEASURES
+from driftrank.experiments.columns import column, dictionary_column, text_column
 from driftrank.experiments.results import Result
 from driftrank.files import written
 
@@ -36,13 +38,21 @@ class Journal:
     folder: Path
     identity: Mapping[str, Any]  #: what determines the numbers
     result: Result  #: holds the runs finished so far
-    _new: list[tuple[str, str, int, NDArray[np.float64]]] = field(default_factory=list)
+    _new: list[tuple[int, int, int, NDArray[np.float64]]] = field(default_factory=list)  # places of policy and query
     _busy: dict[str, list[float]] = field(default_factory=dict)  # seconds and steps since the latest part
     _flushed: float = field(default_factory=time.monotonic)
 
     @property
     def parts(self) -> Path:
         return self.folder / "parts"
+
+    @cached_property
+    def _policies(self) -> dict[str, int]:
+        return {label: i for i, label in enumerate(self.result.labels)}
+
+    @cached_property
+    def _queries(self) -> dict[str, int]:
+        return {query: i for i, query in enumerate(self.result.queries)}
 
     def clear(self) -> None:
         """Forget the parts."""
@@ -59,8 +69,9 @@ class Journal:
 
     def add(self, label: str, query: str, runs: tuple[int, ...], measures: NDArray[np.float64], seconds: float) -> None:
         """Some more runs are finished; every now and then they go to disk."""
-        self.result.put(self.result.labels.index(label), query, runs, measures, seconds)
-        self._new += [(label, query, run, measures[i]) for i, run in enumerate(runs)]
+        policy = self._policies[label]
+        self.result.put(policy, query, runs, measures, seconds)
+        self._new += [(policy, self._queries[query], run, measures[i]) for i, run in enumerate(runs)]
         busy = self._busy.setdefault(label, [0.0, 0])
         busy[0] += seconds
         busy[1] += len(runs) * self.result.horizon
@@ -74,15 +85,16 @@ class Journal:
 
         if not self._new:
             return
-        labels, queries, runs, measures = zip(*self._new, strict=True)
-        n = len(self.result.checkpoints)
+        r = self.result
+        policies, queries, runs, found = zip(*self._new, strict=True)
+        n, measures = len(r.checkpoints), np.concatenate(found)
         table = pyarrow.table(
             {
-                "policy": np.repeat(labels, n),
-                "query": np.repeat(queries, n),
-                "run": np.repeat(np.array(runs, np.int32), n),
-                "step": np.tile(self.result.checkpoints, len(runs)),
-                **{name: np.concatenate([m[:, i] for m in measures]) for i, name in enumerate(MEASURES)},
+                "policy": dictionary_column(np.repeat(policies, n), r.labels),
+                "query": dictionary_column(np.repeat(queries, n), r.queries),
+                "run": column(np.repeat(np.array(runs, np.int32), n)),
+                "step": column(np.tile(r.checkpoints, len(runs))),
+                **{name: column(measures[:, i]) for i, name in enumerate(MEASURES)},
             },
             metadata=self._metadata(self._busy),
         )
@@ -114,27 +126,36 @@ class Journal:
             about = json.loads((table.schema.metadata or {}).get(_KEY.encode(), b"{}"))
             if about.get("of") != self.identity:  # left behind by another simulation in this folder
                 return set()
-            found = list(_runs(table, r))
+            places, values = _runs(table, r)
         except (OSError, ValueError, pyarrow.ArrowException) as error:
             raise ValueError(f"{path}: cannot be read ({error}); start again without resuming") from None
-        for label, query, run, measures in found:
-            r.values[:, r.labels.index(label), r.queries.index(query), run] = measures
+        policies, queries, runs = places
+        r.values[:, policies, queries, runs] = values
         for label, (seconds, steps) in about["busy"].items():
-            r.busy[r.labels.index(label)] += seconds
-            r.stepped[r.labels.index(label)] += int(steps)
+            r.busy[self._policies[label]] += seconds
+            r.stepped[self._policies[label]] += int(steps)
         r.seconds = max(r.seconds, about["seconds"])
-        return {(label, query, run) for label, query, run, _ in found}
+        each = zip(policies.tolist(), queries.tolist(), runs.tolist(), strict=True)
+        return {(r.labels[policy], r.queries[query], run) for policy, query, run in each}
 
 
-def _runs(table: Any, result: Result) -> Iterator[tuple[str, str, int, NDArray[np.float64]]]:
-    """The runs in a table of the long form, each with its measures (measure, checkpoint)."""
+def _runs(table: Any, result: Result) -> tuple[tuple[NDArray[np.int64], ...], NDArray[np.float64]]:
+    """The runs in a table of the long form: policy, query and number of each, and (measure, run, checkpoint)."""
+    import pyarrow
+    import pyarrow.compute
+
     n = len(result.checkpoints)
     steps = table["step"].to_numpy().reshape(-1, n)
     if (steps != result.checkpoints).any():
         raise ValueError("its checkpoints are others")
-    values = np.stack([table[name].to_numpy().reshape(-1, n) for name in MEASURES], axis=1)
-    first = table.take(np.arange(0, len(table), n))
-    names = (first[column].cast("string").to_pylist() for column in ("policy", "query"))
-    for label, query, run, measures in zip(*names, first["run"].to_pylist(), values, strict=True):
-        if run < result.runs:
-            yield label, query, run, measures
+    first = table.take(column(np.arange(0, len(table), n)))
+    places = []
+    for name, known in (("policy", result.labels), ("query", result.queries)):
+        found = pyarrow.compute.index_in(first[name].cast(pyarrow.string()), text_column(known))
+        if found.null_count:
+            raise ValueError(f"its column {name} holds others")
+        places.append(found.to_numpy().astype(np.int64))
+    runs = first["run"].to_numpy().astype(np.int64)
+    wanted = runs < result.runs
+    values = np.stack([table[name].to_numpy().reshape(-1, n)[wanted] for name in MEASURES])
+    return (places[0][wanted], places[1][wanted], runs[wanted]), values

@@ -92,8 +92,12 @@ def prepare(
     seed: int,
     device: Device,
     checkpoints: int | Sequence[int],
+    breakpoints: bool = True,
 ) -> tuple[Task, Result]:
-    """What is to be run, and the result without its runs. What can be wrong is found here, before anything runs."""
+    """What is to be run, and the result without its runs. What can be wrong is found here, before anything runs.
+
+    ``breakpoints``: where they are few, they are checkpoints.
+    """
     word = word_for(device)
     check_integer("horizon", horizon, 1)
     check_integer("horizon", horizon, 1, 2**53)  # beyond that, steps are not told apart
@@ -105,7 +109,7 @@ def prepare(
     if not chosen:
         raise ValueError("policies: must name at least one")
     labels = labels_of(chosen)
-    steps = checkpoint_steps(environment, horizon, checkpoints, seed, runs)
+    steps = checkpoint_steps(environment, horizon, checkpoints, seed, runs, breakpoints)
     task = Task(tuple(chosen), environment, horizon, seed, steps)
     for policy in chosen:
         for problem in {task.problem(query, policy) for query in environment.names}:
@@ -124,7 +128,12 @@ def labels_of(policies: Sequence[Policy]) -> list[str]:
 
 
 def checkpoint_steps(
-    environment: Environment, horizon: int, wanted: int | Sequence[int], seed: int, runs: int = 1
+    environment: Environment,
+    horizon: int,
+    wanted: int | Sequence[int],
+    seed: int,
+    runs: int = 1,
+    breakpoints: bool = True,
 ) -> tuple[int, ...]:
     """The steps to record at: those wanted, breakpoints where they are few, the horizon."""
     if isinstance(wanted, int):
@@ -134,7 +143,7 @@ def checkpoint_steps(
         steps = set(wanted)
         for step in steps:
             check_integer("checkpoints", step, 1, horizon)
-    steps |= {horizon, *marked_breakpoints(environment, horizon, runs, seed)}
+    steps |= {horizon, *(marked_breakpoints(environment, horizon, runs, seed) if breakpoints else ())}
     return tuple(sorted(s for s in steps if s >= 1))
 
 
