@@ -55,7 +55,7 @@ def chosen_device(settings: dict[str, Any]) -> Device:
     from driftrank.engine.devices import word_for
 
     word = word_for(settings["device"])
-    given = {key: settings.pop(key) or None for key in ("address", "scheduler_file")}
+    given: dict[str, Any] = {key: settings.pop(key) or None for key in ("address", "scheduler_file")}
     given["workers"] = settings.pop("workers")
     for key, value in given.items():
         if value is not None and word != "cluster":

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import json
+import logging
+import signal
+import time
+import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from multiprocessing import resource_tracker
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -13,6 +22,19 @@ from driftrank.validation import check_integer
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+
+#: the digest and the pickle of a value
+Shared = tuple[bytes, Any]
+
+#: seconds to wait for a scheduler
+PATIENCE = 5.0
+
+#: what worker processes that are started here are told. When they are to end, nobody waits any more for what they do.
+_OURS = """import logging, os
+logging.getLogger("distributed").setLevel(logging.ERROR)
+def dask_teardown(worker):
+    os._exit(0)
+"""
 
 
 class Cluster:
@@ -23,10 +45,14 @@ class Cluster:
     address
         Of the scheduler of a cluster that is running, such as ``"tcp://10.0.0.7:8786"``.
     scheduler_file
-        Instead, the file in which such a scheduler has put its address: what ``dask-mpi`` and ``dask-jobqueue`` write
-        on SLURM and the like. With neither, worker processes are started on this machine, and stopped at the end.
+        Instead, the file in which such a scheduler has put its address: what ``dask scheduler``, ``dask-mpi`` and
+        ``dask-jobqueue`` write on SLURM and the like. With neither, worker processes are started on this machine, and
+        stopped at the end.
     workers
         How many to start; None: one for each core.
+    backend
+        Another backend of joblib by the name it is registered under, such as ``"loky"``, which starts processes on this
+        machine, or ``"ray"`` after ``ray.util.joblib.register_ray()``. What becomes of a lost worker is up to it.
 
     Examples
     --------
@@ -38,50 +64,81 @@ class Cluster:
     """
 
     def __init__(
-        self, address: str | None = None, scheduler_file: str | None = None, workers: int | None = None
+        self,
+        address: str | None = None,
+        scheduler_file: str | None = None,
+        workers: int | None = None,
+        backend: str = "dask",
     ) -> None:
         if sum(given is not None for given in (address, scheduler_file, workers)) > 1:
             raise ValueError(
                 f"address={address!r}, scheduler_file={scheduler_file!r}, workers={workers!r}: at most one can be given"
             )
+        if backend != "dask" and (address or scheduler_file):
+            raise ValueError(f"address={address or scheduler_file!r}: is of Dask, and the backend is {backend!r}")
         if workers is not None:
             check_integer("workers", workers, 1)
-        self.address, self.scheduler_file, self.workers = address, scheduler_file, workers
+        self.address, self.scheduler_file, self.workers, self.backend = address, scheduler_file, workers, backend
+        self.is_open = False
+        self.client: Any = None  #: of Dask
         self._open = ExitStack()
-        self.client: Any = None
+        self._config: dict[str, Any] = {}
 
     def __enter__(self) -> Self:
-        distributed, _ = _modules()
-        with ExitStack() as stack:  # closes what was opened if the rest fails
-            there: dict[str, Any] = {"address": self.address, "scheduler_file": self.scheduler_file}
-            if self.address is None and self.scheduler_file is None:
-                local = distributed.LocalCluster(
-                    n_workers=self.workers, threads_per_worker=1, processes=True,
-                    dashboard_address="127.0.0.1:0",  # any port, so that a second cluster finds one too
-                )  # fmt: skip
-                there = {"address": stack.enter_context(local)}
-            try:
-                self.client = stack.enter_context(distributed.Client(**there, set_as_default=True))
-            except (OSError, ValueError, TypeError) as error:
-                where = self.address or self.scheduler_file
-                raise ValueError(f"no Dask scheduler answers at {where!r} ({error})") from None
-            self._open = stack.pop_all()
+        joblib = _module("joblib")
+        if self.backend != "dask":
+            with joblib.parallel_config(self.backend):  # fails where there is none of that name
+                self._config = {"backend": self.backend, "n_jobs": -1 if self.workers is None else self.workers}
+        else:
+            with ExitStack() as stack:  # closes what was opened if the rest fails
+                self.client = self._connected(stack)
+                self._config = {"backend": "dask", "client": self.client, "n_jobs": -1}
+                self._open = stack.pop_all()
+        self.is_open = True
         return self
+
+    def _connected(self, stack: ExitStack) -> Any:
+        distributed, dask = _module("distributed"), _module("dask")
+        if self.address is None and self.scheduler_file is None:
+            where = stack.enter_context(_started(distributed.LocalCluster, self.workers))
+        else:
+            where = self.address or _address_in(Path(self.scheduler_file or ""))
+        patience = min(PATIENCE, dask.utils.parse_timedelta(dask.config.get("distributed.comm.timeouts.connect")))
+        try:
+            return stack.enter_context(distributed.Client(where, timeout=patience, set_as_default=False))
+        except (OSError, ValueError, TypeError) as error:
+            raise ValueError(f"no Dask scheduler answers at {where!r} ({error})") from None
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.client = None
+        self.is_open, self.client = False, None
         self._open.close()
 
     @property
-    def is_open(self) -> bool:
-        return self.client is not None
-
-    @property
     def size(self) -> int:
-        """How many tasks it runs at a time, with the workers it has now."""
-        return sum(self.client.nthreads().values()) if self.is_open else 0
+        """How many tasks it runs at a time, with the workers that it has now."""
+        if not self.is_open:
+            return 0
+        if self.client is not None:
+            return sum(self.client.nthreads().values())
+        joblib = _module("joblib")
+        with joblib.parallel_config(**self._config):
+            return int(joblib.effective_n_jobs(None))
+
+    def share(self, value: object) -> Shared:
+        """A large value that many tasks hold: every worker gets it once.
+
+        It reaches tasks of :meth:`map` as a pair: a digest, by which to remember it, and its pickle.
+        """
+        pickled = _module("cloudpickle").dumps(value)
+        digest = hashlib.blake2b(pickled, digest_size=16).digest()
+        if self.client is None:
+            return digest, pickled
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+            # the result of a task can be had again when the worker that holds it is lost; what was merely put there not
+            return digest, self.client.submit(_itself, pickled, key=f"shared-{uuid.uuid4().hex}")
 
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[tuple[int, Result]]:
         """Call a function with every task; yields the tasks' numbers and results as they come.
@@ -89,16 +146,17 @@ class Cluster:
         Function, tasks and results are pickled. A task whose worker is lost starts again on another one; an error in
         the function is raised here, and what had not begun by then is dropped.
         """
-        client = self.client
-        if client is None:
+        if not self.is_open:
             raise ValueError("the cluster is not open: use it in a with statement")
-        distributed, joblib = _modules()
-        with joblib.parallel_config(backend="dask", client=client) as active:
-            # joblib would wait 10 s for workers, and on a cluster of one worker do the work here
-            active["backend"].effective_n_jobs = lambda n_jobs: 2
+        joblib = _module("joblib")
+        with joblib.parallel_config(**self._config) as active:
+            if self.client is not None:
+                # joblib would wait 10 s for workers, and on a cluster of one worker do the work here
+                active["backend"].effective_n_jobs = lambda n_jobs: 2
             # tasks are long, so they are sent one by one, and at once, for workers that are still to come
-            parallel = joblib.Parallel(n_jobs=-1, batch_size=1, pre_dispatch="all", return_as="generator_unordered")
+            parallel = joblib.Parallel(batch_size=1, pre_dispatch="all", return_as="generator_unordered")
             results = parallel(joblib.delayed(_call)((function, i, task)) for i, task in enumerate(tasks))
+        client = self.client
         try:
             for result in results:  # noqa: UP028, since `yield from` would close them by itself, with a warning
                 yield result
@@ -106,9 +164,33 @@ class Cluster:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # that not all results were taken
                 results.close()
-            if client.status == "running":
+            if client is not None and client.status == "running":
                 waiting = [key for key in list(client.futures) if str(key).startswith(f"batch_of_{_call.__name__}")]
-                client.cancel([distributed.Future(key, client) for key in waiting])
+                client.cancel([_module("distributed").Future(key, client) for key in waiting])
+
+
+def _started(cluster: Any, workers: int | None) -> Any:
+    """Worker processes on this machine, in whole: interrupted in the midst, Dask would leave some behind."""
+
+    def start() -> Any:
+        if hasattr(signal, "pthread_sigmask"):
+            # Ctrl-C in a terminal reaches workers, too, which inherit from this thread that they leave it to us
+            resource_tracker.ensure_running()  # else it is started with the first of them, and turns that off again
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        # would say that a worker has gone, even after all were stopped
+        logging.getLogger("distributed.batched").setLevel(logging.ERROR)
+        return cluster(
+            n_workers=workers, threads_per_worker=1, processes=True, preload=[_OURS], silence_logs=logging.ERROR,
+            dashboard_address="127.0.0.1:0",  # any port, so that a second cluster finds one too
+        )  # fmt: skip
+
+    with ThreadPoolExecutor(1) as pool:
+        starting = pool.submit(start)
+        try:
+            return starting.result()
+        except KeyboardInterrupt:
+            starting.result().close()
+            raise
 
 
 def _call(job: tuple[Callable[[Task], Result], int, Task]) -> tuple[int, Result]:
@@ -117,8 +199,26 @@ def _call(job: tuple[Callable[[Task], Result], int, Task]) -> tuple[int, Result]
     return i, function(task)
 
 
-def _modules() -> tuple[Any, Any]:
+def _itself(value: bytes) -> bytes:
+    return value
+
+
+def _address_in(file: Path) -> str:
+    """What a scheduler has written to a file, or is about to."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            address = json.loads(file.read_text(encoding="utf-8"))["address"]
+            return str(address)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            if time.monotonic() > deadline:
+                reason = error.strerror if isinstance(error, OSError) else "it does not tell an address"
+                raise ValueError(f"scheduler_file={str(file)!r}: cannot be read ({reason})") from None
+        time.sleep(0.1)
+
+
+def _module(name: str) -> Any:
     try:
-        return importlib.import_module("distributed"), importlib.import_module("joblib")
+        return importlib.import_module(name)
     except ImportError as error:
         raise ImportError(f"{error.name} is not installed: pip install 'driftrank[cluster]'") from None

@@ -14,7 +14,7 @@ from driftrank.validation import check_choice
 DEVICES = ("cpu", "cuda", "cluster")
 
 #: steps of a unit: small enough to share out and to lose, large enough to cost nothing; None: all runs of a query
-UNIT_STEPS: dict[str, int | None] = {"cpu": 2_000_000, "cuda": None, "cluster": 4_000_000}
+UNIT_STEPS: dict[str, int | None] = {"cpu": 2_000_000, "cuda": None, "cluster": 2_000_000}
 
 #: one of the words, or a cluster, which need not be open
 Device = str | Cluster
