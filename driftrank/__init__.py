@@ -6,7 +6,7 @@
 >>> learner.update(ranking, clicks=[0, 1, 0])
 
 Everything is imported when first used: the modules of this package (``dr.environments``), the functions ``simulate``,
-``load`` and ``default_policy``, and every policy by its name (``dr.CascadeDUCB``).
+``sweep``, ``load`` and ``default_policy``, and every policy by its name (``dr.CascadeDUCB``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from driftrank.experiments import simulate as simulate
+    from driftrank.experiments.simulate import simulate as simulate
+    from driftrank.experiments.sweep_run import sweep as sweep
     from driftrank.policies.base import Policy as Policy
     from driftrank.policies.learner import Learner as Learner
     from driftrank.policies.learner import load as load
@@ -30,6 +31,7 @@ _LENT = {
     "default_policy": "driftrank.policies.registry",
     "load": "driftrank.policies.learner",
     "simulate": "driftrank.experiments",
+    "sweep": "driftrank.experiments",
 }
 
 

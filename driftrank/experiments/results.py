@@ -84,6 +84,12 @@ class Result:
     def complete(self) -> bool:
         return not np.isnan(self.values[0]).any()
 
+    @property
+    def finished(self) -> NDArray[np.bool_]:
+        """Which runs are, (policy, query, run)."""
+        done: NDArray[np.bool_] = ~np.isnan(self.values[0, ..., -1])
+        return done
+
     def curve(self, policy: str, measure: str = "regret") -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean over queries and runs at every checkpoint, and its standard error.
 
@@ -181,7 +187,7 @@ class Result:
         """Long form: one row per policy, query, run and checkpoint. Unfinished runs are left out."""
         import pyarrow
 
-        kept = ~np.isnan(self.values[0, ..., -1])
+        kept = self.finished
         policy, query, run = np.nonzero(kept)
         n = len(self.checkpoints)
 
