@@ -5,22 +5,55 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from driftrank.engine.detections import count_alarms, note_change
+from driftrank.kernels import kernel
 from driftrank.kernels.feedback import observed_prefix
 from driftrank.kernels.rng import POLICY, USERS, derive
 from driftrank.kernels.structures import Candidates, Event, Ranking
 
 
+class Rows(NamedTuple):
+    """Where a state lies, and what it is before the first step."""
+
+    floats: NDArray[np.float64]
+    ints: NDArray[np.int32]
+    fresh_floats: NDArray[np.float64]
+    fresh_ints: NDArray[np.int32]
+
+
+@kernel
+def reset(rows):
+    """Make a state as it is before the first step."""
+    for i in range(rows.fresh_floats.shape[0]):
+        rows.floats[i] = rows.fresh_floats[i]
+    for i in range(rows.fresh_ints.shape[0]):
+        rows.ints[i] = rows.fresh_ints[i]
+
+
+@kernel
+def as_it_is(alpha, room):
+    """Leave the attraction where it is."""
+    return alpha
+
+
+@kernel
+def among(everyone, present, length):
+    """Some of the items as candidates."""
+    return Candidates(present[:length], everyone.token)
+
+
 def advance(
-    p, s, floats, ints, fresh_floats, fresh_ints, everyone, present, r, clicks, key, model, work, count, starts, alphas,
-    optimal, best_lists, live, fixed, watch, origin, first, last, checkpoints, mark, totals, out, place,
+    p, s, rows, everyone, present, r, clicks, key, model, work, count, starts, alphas, attraction, optimal, best_lists,
+    live, fixed, watch, origin, first, last, checkpoints, mark, totals, out, place,
 ):  # fmt: skip
     """Take one run from step ``first`` to ``last``; returns the step before its (last) start.
 
-    The state ``s`` lies in the rows ``floats`` and ``ints``, and ``fresh_*`` is what they are before the first step.
-    The world comes as ``count`` stretches of constant attraction, one after the other in ``alphas`` and so on, of which
+    The state ``s`` lies in ``rows``, which also hold what it is before the first step. The world comes as ``count`` stretches of constant attraction, one after the other in ``alphas`` and so on, of which
     the first may have begun before ``first``; ``live`` says which items are there, and is empty where all are at all
     times; ``present`` is room for those. ``watch`` is what the count of alarms remembers. ``totals`` holds the measures
     of the run so far; ``out`` gets them at every checkpoint, the next of which is ``mark``, from its ``place`` on.
@@ -43,7 +76,7 @@ def advance(
         if t == change:  # another stretch
             n += 1
             change = starts[n + 1] if n + 1 < count else last + 1
-            alpha = alphas[n * L : (n + 1) * L]
+            alpha = AT_HAND(alphas[n * L : (n + 1) * L], attraction)
             best = optimal[n]
             there = live[n * L : (n + 1) * L]
             if churns:
@@ -54,13 +87,10 @@ def advance(
                         if length < K:
                             r.items[length] = a
                         length += 1
-                c = Candidates(present[:length], everyone.token)
+                c = AMONG(everyone, present, length)
             if starts[n] == t:
                 if t == 1 or RESTARTS:
-                    for i in range(fresh_floats.shape[0]):
-                        floats[i] = fresh_floats[i]
-                    for i in range(fresh_ints.shape[0]):
-                        ints[i] = fresh_ints[i]
+                    RESET(rows)
                     origin = t - 1
                     INIT(p, s, Event(1, 1.0, derive(derive(key, t), POLICY)), everyone)
                 e = Event(t - origin, np.float64(t - origin), derive(derive(key, t), POLICY))
@@ -112,10 +142,10 @@ def simulate(
     r = Ranking(items, score, memo)
     for run in range(keys.shape[0]):
         origins[run] = ADVANCE(
-            p, STATE(floats[run], ints[run], o), floats[run], ints[run], fresh_floats, fresh_ints, everyone, present, r,
-            clicks, keys[run], model, work, count[run], starts[run], alphas[run], optimal[run], best_lists[run],
-            live[run], fixed[run], watch[run], origins[run], first, last, checkpoints, mark, totals[run], out[run],
-            mark * totals.shape[1],
+            p, STATE(floats[run], ints[run], o), Rows(floats[run], ints[run], fresh_floats, fresh_ints), everyone,
+            present, r, clicks, keys[run], model, work, count[run], starts[run], alphas[run], work, optimal[run],
+            best_lists[run], live[run], fixed[run], watch[run], origins[run], first, last, checkpoints, mark,
+            totals[run], out[run], mark * totals.shape[1],
         )  # fmt: skip
 
 

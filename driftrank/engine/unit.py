@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from driftrank.engine.detections import watch_size
 from driftrank.engine.fixed import best_fixed_list
-from driftrank.engine.steps import advance, simulate
+from driftrank.engine.steps import advance, among, as_it_is, reset, simulate
 from driftrank.environments.base import Environment
 from driftrank.kernels.compile import bind, specialise
 from driftrank.kernels.rng import run_key
@@ -78,7 +78,10 @@ class Simulator:
     def kernel(self) -> Any:
         program = self.program(self.task.environment.names[0])
         model = self.task.environment.users().kernels()
-        names = {**program.bindings, "CLICK": model.click, "VALUE": model.value}
+        names = {
+            **program.bindings, "CLICK": model.click, "VALUE": model.value,
+            "RESET": reset, "AT_HAND": as_it_is, "AMONG": among,
+        }  # fmt: skip
         return specialise(simulate, {**names, "ADVANCE": bind(advance, names)})
 
     def compile(self) -> None:

@@ -29,14 +29,7 @@ def wins_tie(a, b, key, c, ties):
     return lot(a, key, c, ties) < lot(b, key, c, ties)
 
 
-@kernel
-def insert(r, first, filled, end, u, a, e, c, ties):
-    """Offer item ``a`` with score ``u`` to positions ``first .. end-1`` of the list ``r``, of which those before
-    ``filled`` are taken and sorted. Returns the new ``filled``.
-
-    The order (score, then tie) is strict, so the list does not depend on the order of the offers. Random ties cost
-    nothing where there are none.
-    """
+def _insert_by_search(r, first, filled, end, u, a, e, c, ties):
     i = filled
     if filled < end:
         filled += 1
@@ -55,6 +48,27 @@ def insert(r, first, filled, end, u, a, e, c, ties):
     r.items[i] = a
     r.score[i] = u
     return filled
+
+
+def _insert_by_carrying(r, first, filled, end, u, a, e, c, ties):
+    # every position keeps the better one of its own item and the one that is carried, and hands on the other
+    carried = np.uint32(a)
+    for i in range(first, end):
+        v = r.score[i]
+        b = r.items[i]
+        ahead = i == filled or (i < filled and (u > v or (u == v and wins_tie(carried, b, e.key, c, ties))))
+        r.score[i] = u if ahead else v
+        r.items[i] = carried if ahead else b
+        u = v if ahead else u
+        carried = b if ahead else carried
+    return min(filled + 1, end)
+
+
+#: ``insert(r, first, filled, end, u, a, e, c, ties)``: offer item ``a`` with score ``u`` to positions ``first .. end-1``
+#: of the list ``r``, of which those before ``filled`` are taken and sorted. Returns the new ``filled``. The order (score,
+#: then tie) is strict, so the list does not depend on the order of the offers. Random ties cost nothing where there are
+#: none.
+insert = kernel(_insert_by_search, on_gpu=_insert_by_carrying)
 
 
 @kernel

@@ -104,10 +104,16 @@ def state_unpacker(names: tuple[str, ...], integer: tuple[bool, ...]) -> Any:
 
 
 @cache
-def parameter_unpacker(names: tuple[str, ...], integer: tuple[bool, ...]) -> Any:
-    """The kernel ``row -> parameters``."""
+def parameter_unpacker(
+    names: tuple[str, ...], integer: tuple[bool, ...], fixed: tuple[tuple[str, int], ...] = ()
+) -> Any:
+    """The kernel ``row -> parameters``; those that are ``fixed`` it does not read, but knows."""
     cls = namedtuple("Parameters", names)  # type: ignore[misc]
-    values = ", ".join(f"int(row[{n}])" if i else f"row[{n}]" for n, i in enumerate(integer))
+    known = {name: repr(value) for name, value in fixed}
+    values = ", ".join(
+        known.get(name, f"int(row[{n}])" if i else f"row[{n}]")
+        for n, (name, i) in enumerate(zip(names, integer, strict=True))
+    )
     return generate("parameters_of", "row", f"Parameters({values})", {"Parameters": cls, "int": int})
 
 
@@ -115,6 +121,7 @@ def parameter_row(parameters: Mapping[str, float]) -> NDArray[np.float64]:
     return np.array([float(v) for v in parameters.values()])
 
 
-def parameter_reader(parameters: Mapping[str, float]) -> Any:
+def parameter_reader(parameters: Mapping[str, float], fixed: Mapping[str, int] | None = None) -> Any:
     """The unpacker for a dictionary of parameters."""
-    return parameter_unpacker(tuple(parameters), tuple(isinstance(v, (int, np.integer)) for v in parameters.values()))
+    integer = tuple(isinstance(v, (int, np.integer)) for v in parameters.values())
+    return parameter_unpacker(tuple(parameters), integer, tuple((fixed or {}).items()))

@@ -1,0 +1,145 @@
+"""Compile for the GPU, several kernels at a time.
+
+A kernel takes seconds, all of them in Python's own thread, so each is compiled in a process of its own; the machine
+code is handed over in the cache on disk. Where there is one kernel only, or a process cannot do it (a policy of one's
+own in a notebook), it is compiled here.
+"""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from driftrank.engine.cpu import cores
+from driftrank.engine.cuda import steps
+from driftrank.engine.cuda.batch import Kernels
+from driftrank.engine.cuda.device import Gpu
+from driftrank.engine.cuda.program import BLOCK, SIMULATE, UNROLL, GpuProgram, GpuWorld
+from driftrank.engine.unit import Task
+
+
+@dataclass(frozen=True)
+class Job:
+    """The kernels of some policies of a task, on queries like one of it."""
+
+    task: Task
+    policies: tuple[int, ...]
+    query: str
+    program: GpuProgram
+    world: GpuWorld
+
+    @property
+    def parts(self) -> tuple[tuple[Any, dict[str, Any], Sequence[Any]], ...]:
+        return (steps.simulate, self.program.bindings, SIMULATE), (steps.unroll, self.world.bindings, UNROLL)
+
+
+class Compiler:
+    """Kernels for a GPU, as they get ready."""
+
+    def __init__(self, gpu: Gpu, jobs: Sequence[Job]) -> None:
+        self._gpu, self._jobs = gpu, jobs
+        self._todo = list(range(len(jobs)))
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._missing: list[int] = []
+
+    def __enter__(self) -> Self:
+        if not self._gpu.simulated:
+            self._missing = [n for n in self._todo if not all(path.exists() for path in self._files(n))]
+            if len(self._missing) > 1:
+                self._spawn()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in self._processes.values():
+            process.kill()
+            process.wait()
+
+    @property
+    def pending(self) -> bool:
+        """Whether there are kernels to come."""
+        return bool(self._todo)
+
+    def ready(self, wait: bool) -> Iterator[tuple[int, Kernels]]:
+        """The jobs that are ready and were not given before: their numbers and kernels. With ``wait``, at least one."""
+        while self._todo:
+            self._spawn()
+            found = [n for n in self._todo if n not in self._missing or self._over(n)]
+            if not found and wait and not self._processes:
+                found = self._todo[:1]
+            for n in found:
+                self._todo.remove(n)
+                yield n, self._load(n)
+            if found or not wait:
+                return
+            time.sleep(0.005)
+
+    def _over(self, n: int) -> bool:
+        process = self._processes.get(n)
+        if process is None or process.poll() is None:
+            return False
+        del self._processes[n]
+        return True
+
+    def _spawn(self) -> None:
+        """Start processes for kernels that nobody makes yet, one for each core."""
+        if len(self._missing) < 2:
+            return
+        for n in self._missing:
+            if n in self._todo and n not in self._processes and len(self._processes) < cores():
+                job = self._jobs[n]
+                try:
+                    work = pickle.dumps((job.task, job.policies, job.query, self._gpu.capability))
+                except (pickle.PicklingError, AttributeError, TypeError):
+                    self._missing = [m for m in self._missing if m != n]  # compiled here when it is asked for
+                    continue
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "driftrank.engine.cuda.compiling"],
+                    stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                )  # fmt: skip
+                assert process.stdin is not None
+                process.stdin.write(work)
+                process.stdin.close()
+                self._processes[n] = process
+
+    def _files(self, n: int) -> list[Path]:
+        from driftrank.kernels.gpu import cubin_file
+
+        return [cubin_file(*part, self._gpu.capability, BLOCK) for part in self._jobs[n].parts]
+
+    def _load(self, n: int) -> Kernels:
+        job = self._jobs[n]
+        made = []
+        for template, bindings, arguments in job.parts:
+            path = None
+            if not self._gpu.simulated:
+                from driftrank.kernels.gpu import compiled
+
+                path = compiled(template, bindings, arguments, self._gpu.capability, BLOCK)
+            made.append(self._gpu.load(template, bindings, path))
+        return Kernels(job.program, job.world, *made)
+
+
+def main() -> None:
+    """Compile what standard input says."""
+    from driftrank.engine.cuda.run import grouped
+    from driftrank.engine.unit import Unit
+    from driftrank.kernels.gpu import compiled
+
+    task, policies, query, capability = pickle.load(sys.stdin.buffer)
+    (group,) = grouped(task, [Unit(policy, query, (0,)) for policy in policies])
+    program = GpuProgram(group.programs, task.environment.users(query), task.environment.churns)
+    for template, bindings, arguments in Job(task, policies, query, program, GpuWorld(task.environment, program.L)).parts:
+        compiled(template, bindings, arguments, capability, BLOCK)
+
+
+if __name__ == "__main__":
+    main()

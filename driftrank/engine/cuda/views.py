@@ -1,0 +1,105 @@
+"""Arrays of one run among many, in memory where the runs lie side by side.
+
+The threads of a GPU read neighbouring addresses at once. So runs lie in tiles of 32, the threads of a warp: the first
+number of all 32, then the second of all, and so on. A run's numbers are a view with the constant stride TILE, which
+kernels use as they use any array.
+
+A base is the address of the memory or, on numba's simulator, an object that holds it as an array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba.cuda import types
+from numba.cuda.core import config
+
+#: runs that lie side by side
+TILE = 32
+
+#: what a kernel's arguments are on a GPU: bases, and numbers
+BASE = types.uint64
+NUMBER = types.int64
+
+
+def simulated() -> bool:
+    """Whether numba's simulator stands for the GPU."""
+    return bool(config.ENABLE_CUDASIM)
+
+
+def _simulated_view(base: Any, start: int, count: int, stride: int) -> Any:
+    return base.array[start : start + count * stride : stride][:count]
+
+
+def _simulated_rows(base: Any, start: int, rows: int, columns: int) -> Any:
+    return base.array[start : start + rows * columns].reshape(rows, columns)
+
+
+def _simulated_near_view(array: Any, start: int, count: int, stride: int) -> Any:
+    return array[start : start + count * stride : stride][:count]
+
+
+def _far(context: Any, builder: Any, number: Any, base: Any, start: Any, size: Any) -> Any:
+    """A pointer into the GPU's own memory: where that is known, an access costs less."""
+    address = builder.add(base, builder.mul(start, size))
+    pointer = builder.inttoptr(address, context.get_data_type(number).as_pointer(1))
+    return builder.addrspacecast(pointer, context.get_data_type(number).as_pointer())
+
+
+def _near(context: Any, builder: Any, kind: Any, base: Any, start: Any) -> Any:
+    """A pointer into an array."""
+    return builder.gep(context.make_array(kind)(context, builder, base).data, [start])
+
+
+def _intrinsic(dtype: Any, near: bool = False, rows: bool = False) -> Callable[..., Any]:
+    from llvmlite import ir
+    from numba.cuda import cgutils
+    from numba.cuda.extending import intrinsic
+    from numba.cuda.np.arrayobj import populate_array
+
+    number = types.float64 if dtype is np.float64 else getattr(types, dtype.__name__)
+    made = types.Array(number, 2, "C") if rows else types.Array(number, 1, "A")
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        base, start, count, step = arguments
+        size = ir.Constant(start.type, np.dtype(dtype).itemsize)
+        if near:
+            data = _near(context, builder, signature.args[0], base, start)
+        else:
+            data = _far(context, builder, number, base, start, size)
+        width = builder.mul(step, size)
+        array = context.make_array(made)(context, builder)
+        populate_array(
+            array, data=data, shape=cgutils.pack_array(builder, [count, step] if rows else [count]),
+            strides=cgutils.pack_array(builder, [width, size] if rows else [width]), itemsize=size, meminfo=None,
+        )  # fmt: skip
+        return array._getvalue()
+
+    @intrinsic
+    def view(typing_context: Any, base: Any, start: Any, count: Any, step: Any) -> Any:
+        return made(base if near else types.uint64, types.int64, types.int64, types.int64), codegen
+
+    return view
+
+
+def _view_of(dtype: Any) -> Callable[..., Any]:
+    """The function ``(base, start, count, stride) -> array`` for one type of numbers; the last three count numbers."""
+    return _simulated_view if simulated() else _intrinsic(dtype)
+
+
+def _near_view_of(dtype: Any) -> Callable[..., Any]:
+    """The same for memory that the threads of a block share, given as an array."""
+    return _simulated_near_view if simulated() else _intrinsic(dtype, near=True)
+
+
+float64s = _view_of(np.float64)
+int32s = _view_of(np.int32)
+int64s = _view_of(np.int64)
+int8s = _view_of(np.int8)
+uint64s = _view_of(np.uint64)
+near_float64s = _near_view_of(np.float64)
+near_int32s = _near_view_of(np.int32)
+#: ``(base, start, rows, columns) -> array`` of two dimensions, for what all runs share
+float64_rows = _simulated_rows if simulated() else _intrinsic(np.float64, rows=True)
