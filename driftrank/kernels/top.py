@@ -50,17 +50,27 @@ def _insert_by_search(r, first, filled, end, u, a, e, c, ties):
     return filled
 
 
-def _insert_by_carrying(r, first, filled, end, u, a, e, c, ties):
-    # every position keeps the better one of its own item and the one that is carried, and hands on the other
+def _insert_by_counting(r, first, filled, end, u, a, e, c, ties):
+    place = first
+    equal = 0
+    for i in range(first, end):
+        place += i < filled and r.score[i] > u
+        equal += i < filled and r.score[i] == u
+    if equal > 0:
+        mine = lot(a, e.key, c, ties)
+        for i in range(first, end):
+            if i < filled and r.score[i] == u:
+                place += lot(r.items[i], e.key, c, ties) < mine
     carried = np.uint32(a)
     for i in range(first, end):
+        # from its place on, every item moves down
         v = r.score[i]
         b = r.items[i]
-        ahead = i == filled or (i < filled and (u > v or (u == v and wins_tie(carried, b, e.key, c, ties))))
-        r.score[i] = u if ahead else v
-        r.items[i] = carried if ahead else b
-        u = v if ahead else u
-        carried = b if ahead else carried
+        moves = place <= i and i <= filled
+        r.score[i] = u if moves else v
+        r.items[i] = carried if moves else b
+        u = v if moves else u
+        carried = b if moves else carried
     return min(filled + 1, end)
 
 
@@ -68,7 +78,7 @@ def _insert_by_carrying(r, first, filled, end, u, a, e, c, ties):
 #: of the list ``r``, of which those before ``filled`` are taken and sorted. Returns the new ``filled``. The order (score,
 #: then tie) is strict, so the list does not depend on the order of the offers. Random ties cost nothing where there are
 #: none.
-insert = kernel(_insert_by_search, on_gpu=_insert_by_carrying)
+insert = kernel(_insert_by_search, on_gpu=_insert_by_counting)
 
 
 @kernel

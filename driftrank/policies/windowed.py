@@ -17,8 +17,8 @@ from driftrank.policies.counts import PER_ITEM, Counts
 from driftrank.policies.durations import UNITS, is_duration, seconds
 from driftrank.validation import check_integer
 
-#: in place of an observation in the ring: the end of the step's list, and an item that has left
-_END, _GONE = -1, -2
+#: in place of an observation in the ring: one that was not made, or whose item has left
+_END = -1
 
 
 @kernel
@@ -175,29 +175,24 @@ def push_by(refresh: Any, counts: Counts = PER_ITEM) -> Any:
     add = counts.add
 
     @kernel
-    def take_away(p, s, begin):
-        """Take the observations of the step at ``begin`` out of the counts."""
+    def take_away(p, s, begin, r, observed):
+        """Take the observations of the step at ``begin`` out of the counts. Those who are among the first ``observed``
+        of the list will be counted anew, and need not be looked at."""
         for i in range(p.K):
             code = np.int64(s.ring[begin + i])
-            if code == _END:
-                break
-            if code != _GONE:
+            if code >= 0:
                 add(p, s, code >> 1, i, code & 1, -1.0)
+                if not _among(r, observed, code >> 1):
+                    refresh(p, s, code >> 1)
 
     @kernel
-    def expire(p, s, now):
+    def expire(p, s, now, r):
         """Let the steps leave that are too old."""
         while s.held[0] > 0:
             n = _oldest(p, s)
             if now - s.time[n] < p.span:
                 break
-            take_away(p, s, n * p.K)
-            for i in range(n * p.K, (n + 1) * p.K):
-                code = np.int64(s.ring[i])
-                if code == _END:
-                    break
-                if code != _GONE:
-                    refresh(p, s, code >> 1)
+            take_away(p, s, n * p.K, r, 0)
             s.held[0] -= 1
 
     @kernel
@@ -206,30 +201,20 @@ def push_by(refresh: Any, counts: Counts = PER_ITEM) -> Any:
             now = e.now
             if s.held[0] > 0:  # feedback that comes late counts as made at the latest time seen
                 now = max(now, s.time[(s.next[0] if s.next[0] > 0 else p.room) - 1])
-            expire(p, s, now)
+            expire(p, s, now, r)
             s.time[s.next[0]] = now
-        full = s.held[0] >= s.window[0] or s.held[0] >= p.room
-        oldest = 0
-        if full:  # the oldest step leaves
-            oldest = _oldest(p, s) * p.K
-            take_away(p, s, oldest)
+        if s.held[0] >= s.window[0] or s.held[0] >= p.room:  # the oldest step leaves
+            take_away(p, s, _oldest(p, s) * p.K, r, observed)
             s.held[0] -= 1
-        for i in range(observed):
-            add(p, s, np.int64(r.items[i]), i, clicks[i], 1.0)
-        if full:
-            for i in range(oldest, oldest + p.K):
-                code = np.int64(s.ring[i])
-                if code == _END:
-                    break
-                if code != _GONE and not _among(r, observed, code >> 1):  # else it is refreshed below
-                    refresh(p, s, code >> 1)
         begin = s.next[0] * p.K
-        for i in range(observed):
+        for i in range(p.K):
             a = np.int64(r.items[i])
-            s.ring[begin + i] = 2 * a + clicks[i]
-            refresh(p, s, a)
-        if observed < p.K:
-            s.ring[begin + observed] = _END  # nothing after this is read
+            code = np.int64(_END)
+            if i < observed:
+                add(p, s, a, i, clicks[i], 1.0)
+                refresh(p, s, a)
+                code = 2 * a + clicks[i]
+            s.ring[begin + i] = code
         s.held[0] += 1
         s.next[0] += 1
         if s.next[0] == p.room:
@@ -260,7 +245,7 @@ def forget_by(refresh: Any, counts: Counts = PER_ITEM) -> Any:
     def forget(p, s, e, a):
         for i in range(s.ring.shape[0]):
             if s.ring[i] >= 0 and s.ring[i] >> 1 == a:
-                s.ring[i] = _GONE
+                s.ring[i] = _END
         clear(p, s, a)
         refresh(p, s, a)
 
