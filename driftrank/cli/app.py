@@ -27,6 +27,7 @@ _HELP = """Learn from clicks which items to show at the top of a list, and keep 
 driftrank reproduce            the figures and tables of the paper, in a few minutes
 driftrank leaderboard          every policy in every environment, on one page
 driftrank simulate             policies against an environment of your choice
+driftrank sweep                policies with many values of their parameters
 driftrank fit                  click models of your own log, to simulate your own users
 driftrank simulate --help      how to choose
 """

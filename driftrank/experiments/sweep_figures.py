@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import re
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.experiments.figures import new_figure, styles
-from driftrank.experiments.sweep_family import Family
+from driftrank.experiments.sweep_family import Family, Point
 from driftrank.experiments.sweep_scale import Scale, short
 from driftrank.policies.registry import parse_policy
 from driftrank.validation import check_known
@@ -22,14 +23,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from driftrank.experiments.sweep_result import Sweep
+    from driftrank.experiments.sweep_result import Estimates, Sweep
 
 #: panels beside each other
 COLUMNS = 3
 #: regret is on a logarithmic scale if the largest is this many times the least
-_WIDE = 5.0
+_WIDE = 10.0
 #: a comparison shows ratios of regret up to this one
 _RATIO = 4.0
+#: how far apart the marks of two policies at the same word are
+_BESIDE = 0.1
 #: standard errors that make a difference clear
 _CLEAR = 2.0
 
@@ -84,35 +87,21 @@ def plot_parameter(
     scale = Scale.of(value for family in chosen for value in _values(family, parameter))
     scale.dress(ax.xaxis, parameter)
     look = styles(sweep.policies)
-    marks = set()
-    lowest, highest = math.inf, 0.0
-    for family in chosen:
-        points, found = _envelope(sweep, family, (parameter,), environment)
-        order = np.argsort([scale.values.index(family.values(p)[parameter]) for p in points])
-        at = scale.at([family.values(p)[parameter] for p in points])[order]
-        mean, error, complete = found.mean[order], found.error[order], found.complete[order]
-        colour = look[family.label]["color"]
-        ax.plot(at, mean, linewidth=1.6, label=family.label, **look[family.label])
-        ax.fill_between(at, mean - error, mean + error, color=colour, alpha=0.2, linewidth=0)
-        dots = {"s": 12, "color": colour, "linewidths": 0.9, "zorder": 3}
-        ax.scatter(at[complete], mean[complete], **dots)
-        if not complete.all():
-            marks.add("dropped")
-            ax.scatter(at[~complete], mean[~complete], **dots | {"color": "white", "edgecolors": colour})
-        best = sweep.best(family.label, environment)
-        ax.plot(*scale.at([best.parameters[parameter]]), best.regret, gid="best", **_BEST)
-        marks |= {"best"} | _mark_reference(sweep, family, parameter, environment, ax, scale, colour)
-        lowest, highest = min(lowest, float(np.nanmin(mean))), max(highest, float(np.nanmax(mean)))
+    marks: set[str] = set()
+    drawn = []
+    for n, family in enumerate(chosen):
+        shifted = dataclasses.replace(scale, shift=_BESIDE * (n - (len(chosen) - 1) / 2))
+        drawn.append(_draw_settings(sweep, family, parameter, environment, ax, shifted, look[family.label], marks))
+    lowest, highest = float(np.nanmin(np.concatenate(drawn))), float(np.nanmax(np.concatenate(drawn)))
     for family in sweep.families:
         if not family.parameters and policy is None:
             found = sweep.regret(family.label, environment)
             ax.axhline(found.mean[0], label=family.label, linewidth=1.2, **look[family.label] | {"linestyle": "--"})
-    if highest > _WIDE * lowest:
+    if _is_wide(lowest, highest):
         ax.set_yscale("log")
-        _log_ticks(ax.yaxis, lowest, highest)
     else:
         ax.set_ylim(bottom=0)
-        ax.yaxis.set_major_formatter(lambda value, _: short(value))
+    _dress_regret(ax, lowest, highest)
     ax.set_ylabel(f"regret after {sweep.horizon:,} steps")
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
@@ -137,11 +126,9 @@ def plot_map(
     across.dress(ax.xaxis, x)
     up.dress(ax.yaxis, y)
     mesh = ax.pcolormesh(across.edges(), up.edges(), regret, cmap="viridis", norm=_norm(regret), rasterized=True)
-    bar = _figure(ax).colorbar(mesh, ax=ax, pad=0.02, label=f"regret after {sweep.horizon:,} steps")
-    if float(np.nanmax(regret)) > _WIDE * float(np.nanmin(regret)):
-        _log_ticks(bar.ax.yaxis, float(np.nanmin(regret)), float(np.nanmax(regret)))
-    else:
-        bar.ax.yaxis.set_major_formatter(lambda value, _: short(value))
+    others = ", the least over all others" if len(family.parameters) > 2 else ""
+    bar = _figure(ax).colorbar(mesh, ax=ax, pad=0.02, label=f"regret after {sweep.horizon:,} steps{others}")
+    _dress_regret(bar.ax, float(np.nanmin(regret)), float(np.nanmax(regret)))
     marks = {"best"}
     dropped = [place for place, complete in zip(places, found.complete, strict=True) if not complete]
     if dropped:
@@ -330,10 +317,10 @@ def _values(family: Family, parameter: str) -> list[Any]:
     return [family.values(point)[parameter] for point in family.points]
 
 
-def _envelope(sweep: Sweep, family: Family, names: tuple[str, ...], environment: str | None) -> tuple[list[Any], Any]:
+def _envelope(
+    sweep: Sweep, family: Family, names: tuple[str, ...], environment: str | None
+) -> tuple[list[Point], Estimates]:
     """Of every choice of some parameters, the setting that is best; with its regret."""
-    from driftrank.experiments.sweep_result import Estimates
-
     found = sweep.regret(family.label, environment)
     least: dict[tuple[Any, ...], int] = {}
     for i, point in enumerate(family.points):
@@ -341,31 +328,60 @@ def _envelope(sweep: Sweep, family: Family, names: tuple[str, ...], environment:
         if key not in least or found.mean[i] < found.mean[least[key]]:
             least[key] = i
     chosen = list(least.values())
-    kept = Estimates(found.mean[chosen], found.error[chosen], found.runs[chosen], found.complete[chosen])
-    return [family.points[i] for i in chosen], kept
+    return [family.points[i] for i in chosen], found.of(chosen)
 
 
-def _mark_reference(
-    sweep: Sweep, family: Family, parameter: str, environment: str | None, ax: Axes, scale: Scale, colour: str
-) -> set[str]:
-    """The policy that is left to itself: a star where its parameter is then, or a line where that is not known."""
+def _draw_settings(
+    sweep: Sweep,
+    family: Family,
+    parameter: str,
+    environment: str | None,
+    ax: Axes,
+    scale: Scale,
+    look: dict[str, Any],
+    marks: set[str],
+) -> NDArray[np.float64]:
+    """A line of regret, or dots for words, with what is to be marked; returns the regret."""
+    points, found = _envelope(sweep, family, (parameter,), environment)
+    order = np.argsort([scale.values.index(family.values(p)[parameter]) for p in points])
+    at = scale.at([family.values(p)[parameter] for p in points])[order]
+    mean, error, complete = found.mean[order], found.error[order], found.complete[order]
+    colour = look["color"]
+    if scale.words:
+        ax.errorbar(at, mean, error, linestyle="none", color=colour, elinewidth=1.6, label=family.label)
+    else:
+        ax.plot(at, mean, linewidth=1.6, label=family.label, **look)
+        ax.fill_between(at, mean - error, mean + error, color=colour, alpha=0.2, linewidth=0)
+    dots = {"s": 12, "color": colour, "linewidths": 0.9, "zorder": 3}
+    ax.scatter(at[complete], mean[complete], **dots)
+    if not complete.all():
+        marks.add("dropped")
+        ax.scatter(at[~complete], mean[~complete], gid="dropped", **dots | {"color": "white", "edgecolors": colour})
+    best = sweep.best(family.label, environment)
+    marks.add("best")
+    ax.plot(scale.at([best.parameters[parameter]]), best.regret, gid="best", **_BEST)
     reference = sweep.reference(family.label, environment)
     if reference is None:
-        return set()
-    value = sweep.recommended(family.label, environment).get(parameter)
+        return found.mean
+    marks.add(_reason(family, (parameter,)))
+    value = best.recommended.get(parameter)
     if scale.holds(value):
-        at = scale.at([value])
-        ax.axvline(at[0], color="0.6", linewidth=0.8, linestyle=":", zorder=1)
-        ax.plot(at, reference.mean, gid="reference", **_REFERENCE | {"color": colour})
-        text = f"{value:.5g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
-        if text not in {written.get_text() for written in ax.texts}:
-            ax.annotate(
-                text, (at[0], 0.02), xycoords=("data", "axes fraction"), rotation=90, ha="right", va="bottom",
-                fontsize=8, color="0.4",
-            )  # fmt: skip
+        place = scale.at([value])
+        ax.plot(place, reference.mean, gid="reference", **_REFERENCE | {"color": colour})
+        if not scale.words:
+            _write_value(ax, place[0], f"{value:,}" if isinstance(value, int) else f"{value:.5g}")
     else:
         ax.axhline(reference.mean[0], color=colour, linewidth=0.8, linestyle=":", gid="reference")
-    return {_reason(family, (parameter,))}
+    return found.mean
+
+
+def _write_value(ax: Axes, at: float, text: str) -> None:
+    if text not in {written.get_text() for written in ax.texts}:
+        ax.axvline(at, color="0.6", linewidth=0.8, linestyle=":", zorder=1)
+        ax.annotate(
+            text, (at, 0.02), xycoords=("data", "axes fraction"), rotation=90, ha="right", va="bottom", fontsize=8,
+            color="0.4",
+        )  # fmt: skip
 
 
 def _reason(family: Family, names: tuple[str, ...]) -> str:
@@ -384,15 +400,22 @@ def _norm(regret: NDArray[np.float64]) -> Any:
     from matplotlib.colors import LogNorm, Normalize
 
     low, high = float(np.nanmin(regret)), float(np.nanmax(regret))
-    return LogNorm(low, high) if low > 0 and high > _WIDE * low else Normalize(low, high)
+    return LogNorm(low, high) if _is_wide(low, high) else Normalize(low, high)
 
 
-def _log_ticks(axis: Any, low: float, high: float) -> None:
+def _is_wide(low: float, high: float) -> bool:
+    """Whether it takes a logarithmic scale."""
+    return high > _WIDE * low > 0.0
+
+
+def _dress_regret(ax: Axes, low: float, high: float) -> None:
+    """Short numbers up the axis."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 300 * low else (1.0,), numticks=20))
-    axis.set_minor_formatter(NullFormatter())
-    axis.set_major_formatter(lambda value, _: short(value))
+    if _is_wide(low, high):
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 300 * low else (1.0,), numticks=20))
+        ax.yaxis.set_minor_formatter(NullFormatter())
+    ax.yaxis.set_major_formatter(lambda value, _: short(value))
 
 
 def _fixed_ticks(axis: Any, ticks: dict[float, str]) -> None:

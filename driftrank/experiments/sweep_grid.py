@@ -133,9 +133,7 @@ def _value(key: str, text: str, options: Sequence[Any], where: str, registry: Re
 
 def _list(key: str, text: str) -> tuple[str, ...]:
     if not (text.startswith("{") and text.endswith("}")) or text.count("{") + text.count("}") > 2:
-        raise ValueError(
-            f"{key}={text!r}: a list of values must be of the form {{value;value;...}}, and not in another"
-        )
+        raise ValueError(f"{key}={text!r}: a list must be of the form {{value;value;...}}, and not inside another")
     values = tuple(part.strip() for part in _split(text[1:-1]))
     if "" in values:
         raise ValueError(f"{key}={text!r}: a value is missing; the form is {{value;value;...}}")

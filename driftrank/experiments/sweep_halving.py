@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from driftrank.kernels.rng import run_key
 
 #: the share that goes on, and how many times as many runs it then has made
-FACTOR = 3
+FACTOR = 2
 #: runs before anything is dropped
-LEAST = 8
+LEAST = 6
 #: standard errors that make a difference clear
 CLEAR = 3.0
 
@@ -36,7 +36,7 @@ def rungs(total: int) -> list[int]:
     """How many runs a setting has made each time that some are dropped, and at last.
 
     >>> rungs(600), rungs(20)
-    ([23, 67, 200, 600], [20])
+    ([10, 19, 38, 75, 150, 300, 600], [10, 20])
     """
     found = [total]
     while found[0] / FACTOR >= LEAST:

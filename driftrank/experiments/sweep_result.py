@@ -55,6 +55,11 @@ class Estimates:
     runs: NDArray[np.int64]  #: how many were made, of all queries and environments looked at
     complete: NDArray[np.bool_]  #: whether that is all of them
 
+    def of(self, settings: Sequence[int]) -> Estimates:
+        """Of some of them, by their places."""
+        i = list(settings)
+        return Estimates(self.mean[i], self.error[i], self.runs[i], self.complete[i])
+
 
 @dataclass(frozen=True)
 class Best:

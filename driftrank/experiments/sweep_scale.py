@@ -25,6 +25,11 @@ class Scale:
 
     kind: str
     values: tuple[Any, ...]  #: in the order of the axis
+    shift: float = 0.0  #: to the right, of words, so that one mark does not hide another
+
+    @property
+    def words(self) -> bool:
+        return self.kind == "words"
 
     @classmethod
     def of(cls, values: Iterable[Any]) -> Scale:
@@ -48,15 +53,15 @@ class Scale:
 
     def at(self, values: Sequence[Any]) -> NDArray[np.float64]:
         """Coordinates on the axis; those of a parameter below one are its distances from 1."""
-        if self.kind == "words":
-            places = {value: float(i) for i, value in enumerate(self.values)}
+        if self.words:
+            places = {value: i + self.shift for i, value in enumerate(self.values)}
             return np.array([places.get(value, np.nan) for value in values])
         numbers = np.array(values, float)
         return 1.0 - numbers if self.kind == "below one" else numbers
 
     def holds(self, value: Any) -> bool:
         """Whether it can be marked on the axis."""
-        if self.kind == "words":
+        if self.words:
             return value in self.values
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         return number and {"linear": True, "log": value > 0, "below one": value < 1}[self.kind]
@@ -78,8 +83,9 @@ class Scale:
 
         ax, which = axis.axes, axis.axis_name
         getattr(ax, f"set_{which}label")(name)
-        if self.kind == "words":
+        if self.words:
             axis.set_ticks(np.arange(len(self.values)), [str(value) for value in self.values])
+            getattr(ax, f"set_{which}lim")(-0.5, len(self.values) - 0.5)
             return
         if self.kind == "linear":
             if len(self.values) <= _FEW:
