@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from driftrank import __version__
 from driftrank.validation import check_integer
 
 Task = TypeVar("Task")
@@ -35,6 +36,10 @@ logging.getLogger("distributed").setLevel(logging.ERROR)
 def dask_teardown(worker):
     os._exit(0)
 """
+
+
+class NoWorkers(UserWarning):
+    """A cluster that is there, but does nothing yet."""
 
 
 class Cluster:
@@ -105,9 +110,18 @@ class Cluster:
             where = self.address or _address_in(Path(self.scheduler_file or ""))
         patience = min(PATIENCE, dask.utils.parse_timedelta(dask.config.get("distributed.comm.timeouts.connect")))
         try:
-            return stack.enter_context(distributed.Client(where, timeout=patience, set_as_default=False))
+            client = stack.enter_context(distributed.Client(where, timeout=patience, set_as_default=False))
         except (OSError, ValueError, TypeError) as error:
             raise ValueError(f"no Dask scheduler answers at {where!r} ({error})") from None
+        # a worker that lacks what it is sent dies of it, and says so only in its own log
+        there = client.run(eval, "__import__('driftrank').__version__", on_error="return")
+        for worker, version in there.items():
+            if version != __version__:
+                has = f"driftrank {version}" if isinstance(version, str) else f"no driftrank ({version})"
+                raise ValueError(f"the worker {worker} has {has}; here is {__version__}, and all must have the same")
+        if not there:
+            warnings.warn(f"the cluster at {where} has no workers yet; waiting for some", NoWorkers, stacklevel=3)
+        return client
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
@@ -144,29 +158,42 @@ class Cluster:
         """Call a function with every task; yields the tasks' numbers and results as they come.
 
         Function, tasks and results are pickled. A task whose worker is lost starts again on another one; an error in
-        the function is raised here, and what had not begun by then is dropped.
+        the function is raised here, and what had not begun by then is dropped. ``ConnectionError``: the scheduler is
+        gone, or every worker that was given one of the tasks.
         """
         if not self.is_open:
             raise ValueError("the cluster is not open: use it in a with statement")
         joblib = _module("joblib")
         with joblib.parallel_config(**self._config) as active:
             if self.client is not None:
-                # joblib would wait 10 s for workers, and on a cluster of one worker do the work here
-                active["backend"].effective_n_jobs = lambda n_jobs: 2
+                _mend(active["backend"])
             # tasks are long, so they are sent one by one, and at once, for workers that are still to come
             parallel = joblib.Parallel(batch_size=1, pre_dispatch="all", return_as="generator_unordered")
             results = parallel(joblib.delayed(_call)((function, i, task)) for i, task in enumerate(tasks))
         client = self.client
+        distributed = None if client is None else _module("distributed")
+        gone, killed = (
+            ((), ()) if distributed is None else (distributed.CancelledError, distributed.scheduler.KilledWorker)
+        )
         try:
             for result in results:  # noqa: UP028, since `yield from` would close them by itself, with a warning
                 yield result
+        except gone:
+            raise ConnectionError("the cluster is lost: its scheduler has gone") from None
+        except killed as error:
+            times = error.allowed_failures + 1
+            raise ConnectionError(
+                f"{times} workers of the cluster died at the same task; their logs may tell why"
+            ) from None
+        except ImportError as error:
+            raise ImportError(f"on a worker of the cluster: {error}", name=error.name) from None
         finally:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # that not all results were taken
                 results.close()
-            if client is not None and client.status == "running":
+            if distributed is not None and client.status == "running":
                 waiting = [key for key in list(client.futures) if str(key).startswith(f"batch_of_{_call.__name__}")]
-                client.cancel([_module("distributed").Future(key, client) for key in waiting])
+                client.cancel([distributed.Future(key, client) for key in waiting])
 
 
 def _started(cluster: Any, workers: int | None) -> Any:
@@ -191,6 +218,22 @@ def _started(cluster: Any, workers: int | None) -> Any:
         except KeyboardInterrupt:
             starting.result().close()
             raise
+
+
+def _mend(backend: Any) -> None:
+    """What joblib's backend for Dask does not do as we need it."""
+    # it would wait 10 s for workers, and on a cluster of one worker do the work here
+    backend.effective_n_jobs = lambda n_jobs: 2
+    name = "submit" if hasattr(backend, "submit") else "apply_async"  # which it was before joblib 1.5
+    submit = getattr(backend, name)
+
+    def submit_and_hear(function: Any, callback: Any = None) -> Any:
+        """It is not told of tasks that Dask has given up, and would wait for them for ever."""
+        future = submit(function, callback)
+        future.add_done_callback(lambda f: f.exception() is not None and callback(f.exception()))
+        return future
+
+    setattr(backend, name, submit_and_hear)
 
 
 def _call(job: tuple[Callable[[Task], Result], int, Task]) -> tuple[int, Result]:

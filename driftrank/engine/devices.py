@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -14,7 +13,7 @@ from driftrank.validation import check_choice
 DEVICES = ("cpu", "cuda", "cluster")
 
 #: steps of a unit: small enough to share out and to lose, large enough to cost nothing; None: all runs of a query
-UNIT_STEPS: dict[str, int | None] = {"cpu": 2_000_000, "cuda": None, "cluster": 2_000_000}
+UNIT_STEPS: dict[str, int | None] = {"cpu": 2_000_000, "cuda": None, "cluster": 1_000_000}
 
 #: one of the words, or a cluster, which need not be open
 Device = str | Cluster
@@ -39,7 +38,7 @@ def ready(device: Device) -> Iterator[Device]:
     one that is open already stays open."""
     word = word_for(device)
     if word == "cuda":
-        importlib.import_module("driftrank.engine.cuda")
+        _check_gpu()
     if word != "cluster" or (isinstance(device, Cluster) and device.is_open):
         yield device
     else:
@@ -73,6 +72,19 @@ def run_on(
 
             run_on_cluster(task, units, done, cluster=place, tick=tick)
         elif place == "cuda":
-            importlib.import_module("driftrank.engine.cuda").run_on_cuda(task, units, done, tick=tick)
+            from driftrank.engine.cuda import run_on_cuda
+
+            run_on_cuda(task, units, done, tick=tick)
         else:
             run_on_cpu(task, units, done, threads=threads, tick=tick)
+
+
+def _check_gpu() -> None:
+    try:
+        from driftrank.engine.cuda import Gpu, NoGpu
+    except ImportError as error:
+        raise ImportError(f"device='cuda': {error}: pip install 'driftrank[cuda]'") from None
+    try:
+        Gpu()
+    except NoGpu as error:
+        raise ValueError(f"device='cuda': {error}; the other devices give the same numbers") from None

@@ -18,8 +18,8 @@ from driftrank.engine.unit import Simulator, Task, Unit
 #: steps that are sent at a time: a second or so of work, to some milliseconds for sending it
 JOB_STEPS = 8_000_000
 
-#: where there is little to do, every worker still gets several jobs, so that all end at about the same time
-JOBS_EACH = 8
+#: of what is left to do, a worker gets at most this part of its share at a time, so that all end at about the same time
+PART = 1 / 8
 
 #: version, task, and units of one policy
 Job = tuple[str, Shared, list[Unit]]
@@ -50,14 +50,14 @@ def run_on_cluster(
 
 def _shared_out(task: Task, units: list[Unit], workers: int) -> Iterator[list[Unit]]:
     """Lists of units, each of one policy: where queries are many and runs are few, a unit is soon done."""
-    total = sum(len(unit.runs) for unit in units) * task.horizon
-    most = min(JOB_STEPS, total // (JOBS_EACH * max(workers, 1)))
+    left = sum(len(unit.runs) for unit in units) * task.horizon
     job: list[Unit] = []
     steps = 0
     for unit in units:
         its = len(unit.runs) * task.horizon
-        if job and (unit.policy != job[0].policy or steps + its > most):
+        if job and (unit.policy != job[0].policy or steps + its > min(JOB_STEPS, PART * left / max(workers, 1))):
             yield job
+            left -= steps
             job, steps = [], 0
         job.append(unit)
         steps += its

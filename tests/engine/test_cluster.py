@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import sys
 import time
+from contextlib import ExitStack
 
 import numpy as np
 import psutil
 import pytest
 
-from driftrank.engine.cluster import Cluster
+from driftrank.engine.cluster import Cluster, NoWorkers
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +106,73 @@ def test_nothing_is_left_when_stopped() -> None:
         next(made.map(process, [1]))
 
 
-def test_wrong_values(monkeypatch) -> None:
+def test_large_values_are_shared(cluster, tmp_path) -> None:
+    """Every worker gets the value once, and another one gets it when the one that had it is lost."""
+    shared = cluster.share(np.arange(500_000))
+    tried = tmp_path / "tried"
+
+    def summed(task: tuple[int, tuple[bytes, bytes]]) -> int:
+        n, (_, pickled) = task
+        if n == 3:
+            with open(tried, "a") as file:
+                file.write("x")
+            if os.path.getsize(tried) == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return n + int(pickle.loads(pickled).sum())
+
+    total = 499_999 * 500_000 // 2
+    assert sorted(cluster.map(summed, [(n, shared) for n in range(12)])) == [(n, n + total) for n in range(12)]
+    assert tried.read_text() == "xx"
+    same, other = cluster.share(np.arange(500_000)), cluster.share(np.arange(500_001))
+    assert same[0] == shared[0] != other[0]
+
+
+def test_a_task_that_kills_every_worker(cluster) -> None:
+    def deadly(_: int) -> None:
+        os._exit(3)
+
+    with pytest.raises(ConnectionError, match="4 workers of the cluster died at the same task"):
+        list(cluster.map(deadly, [1]))
+    assert list(cluster.map(abs, [-1])) == [(0, 1)]
+
+
+def test_other_backends_of_joblib() -> None:
+    def process(_: int) -> int:
+        return os.getpid()
+
+    with Cluster(backend="loky", workers=2) as cluster:
+        assert cluster.size == 2
+        assert os.getpid() not in {result for _, result in cluster.map(process, range(4))}
+    with Cluster(backend="threading", workers=2) as cluster:
+        assert sorted(cluster.map(process, range(3))) == [(n, os.getpid()) for n in range(3)]
+    with pytest.raises(ValueError, match="Invalid backend: abacus"), Cluster(backend="abacus"):
+        pass
+    with pytest.raises(ValueError, match="is of Dask, and the backend is 'loky'"):
+        Cluster(address="tcp://localhost:1", backend="loky")
+
+
+def test_workers_of_another_version(cluster, monkeypatch) -> None:
+    monkeypatch.setattr("driftrank.engine.cluster.__version__", "99.0")
+    with (
+        pytest.raises(ValueError, match=r"the worker tcp://.* has driftrank .*; here is 99\.0"),
+        Cluster(address=cluster.client.scheduler.address),
+    ):
+        pass
+
+
+def test_a_scheduler_without_workers() -> None:
+    import distributed
+
+    with ExitStack() as stack:
+        empty = stack.enter_context(distributed.LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0"))
+        with pytest.warns(NoWorkers, match="has no workers yet"):
+            cluster = stack.enter_context(Cluster(address=empty.scheduler_address))
+        assert cluster.size == 0
+        empty.scale(1)
+        assert sorted(cluster.map(abs, [-1, -2])) == [(0, 1), (1, 2)]
+
+
+def test_wrong_values(monkeypatch, tmp_path) -> None:
     import dask
 
     with pytest.raises(ValueError, match="workers=0: must be an integer of at least 1"):
@@ -117,6 +185,12 @@ def test_wrong_values(monkeypatch) -> None:
         Cluster(address="tcp://127.0.0.1:1"),
     ):
         pass
+    monkeypatch.setattr("driftrank.engine.cluster.PATIENCE", 0.0)
+    missing, wrong = tmp_path / "missing.json", tmp_path / "wrong.json"
+    wrong.write_text("[]")
+    for file, reason in ((missing, "No such file"), (wrong, "does not tell an address")):
+        with pytest.raises(ValueError, match=rf"scheduler_file='.*': cannot be read \(.*{reason}"):
+            Cluster(scheduler_file=str(file)).__enter__()
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ImportError, match=r"pip install 'driftrank\[cluster\]'"), Cluster():
         pass
