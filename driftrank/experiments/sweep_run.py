@@ -206,10 +206,9 @@ class Plan:
 
         for wanted in self._rounds(result.values[0, ..., -1], begun):
             units = list(_units(wanted & missing, result.queries, size))
-            run_on(
-                device, task, units, done, threads=threads,
-                tick=lambda policy, n: bars.advance(line[policy], n),
-            )  # fmt: skip
+            ticks = _Ticks(bars, line)
+            run_on(device, task, units, done, threads=threads, tick=ticks)
+            ticks.tell()
             missing &= ~wanted
         _advance(bars, line, missing, task.horizon)
         result.seconds = earlier + time.perf_counter() - begin
@@ -242,6 +241,29 @@ class Plan:
             for spec in (*(point.spec for point in family.points), family.reference or ""):
                 owner.setdefault(spec, family.label)
         return [owner[spec] for spec in self.specs]
+
+
+class _Ticks:
+    """Tells the bars of steps a few times a second: a GPU makes those of thousands of settings at once."""
+
+    EVERY = 0.1  # seconds
+
+    def __init__(self, bars: Progress, line: Sequence[str]) -> None:
+        self._bars, self._line = bars, line
+        self._steps: dict[str, int] = {}
+        self._told = time.perf_counter()
+
+    def __call__(self, setting: int, steps: int) -> None:
+        line = self._line[setting]
+        self._steps[line] = self._steps.get(line, 0) + steps
+        if time.perf_counter() - self._told >= self.EVERY:
+            self.tell()
+
+    def tell(self) -> None:
+        for line, steps in self._steps.items():
+            self._bars.advance(line, steps)
+        self._steps.clear()
+        self._told = time.perf_counter()
 
 
 def _units(wanted: NDArray[np.bool_], queries: Sequence[str], size: int) -> Iterator[Unit]:
