@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from multiprocessing import resource_tracker
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -61,7 +60,9 @@ class Cluster:
 
     Examples
     --------
-    ::
+    In a script, where worker processes are started, all of this stands below ``if __name__ == "__main__":``. ::
+
+        result = dr.simulate(policies, environment, horizon=100_000, device=Cluster("10.0.0.7:8786"))
 
         with Cluster(workers=2) as cluster:
             for index, result in cluster.map(function, tasks):
@@ -201,6 +202,8 @@ def _started(cluster: Any, workers: int | None) -> Any:
 
     def start() -> Any:
         if hasattr(signal, "pthread_sigmask"):
+            from multiprocessing import resource_tracker
+
             # Ctrl-C in a terminal reaches workers, too, which inherit from this thread that they leave it to us
             resource_tracker.ensure_running()  # else it is started with the first of them, and turns that off again
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
