@@ -38,6 +38,33 @@ def best_for_any_click(m, alpha, best, room):
     return 1.0 - missed
 
 
+def _click(m, alpha, key, items, clicks):
+    # each item has its own randomness, so that whether it attracts this user does not depend on the list
+    n = items.shape[0]
+    i = 0
+    clicked = 0
+    while i < n and clicked == 0:
+        a = items[i]
+        clicked = 1 if uniform(derive(key, a)) < alpha[a] else 0
+        clicks[i] = clicked
+        i += 1
+    while i < n:
+        clicks[i] = 0
+        i += 1
+    return clicked
+
+
+def _click_of_all(m, alpha, key, items, clicks):
+    # the same, looking at all items
+    clicked = 0
+    for i in range(items.shape[0]):
+        a = items[i]
+        now = 1 if clicked == 0 and uniform(derive(key, a)) < alpha[a] else 0
+        clicks[i] = now
+        clicked += now
+    return clicked
+
+
 class CM(ClickModel):
     r"""The cascade model: users read from the top, click the first item that attracts them, and leave (Craswell et
     al., 2008).
@@ -55,22 +82,7 @@ class CM(ClickModel):
     chance = staticmethod(chance_if_read)
     marginals = staticmethod(chain_marginals(_not_attracted))
 
-    @staticmethod
-    @kernel
-    def click(m, alpha, key, items, clicks):
-        # each item has its own randomness, so that whether it attracts this user does not depend on the list
-        n = items.shape[0]
-        i = 0
-        clicked = 0
-        while i < n and clicked == 0:
-            a = items[i]
-            clicked = 1 if uniform(derive(key, a)) < alpha[a] else 0
-            clicks[i] = clicked
-            i += 1
-        while i < n:
-            clicks[i] = 0
-            i += 1
-        return clicked
+    click = staticmethod(kernel(_click, on_gpu=_click_of_all))
 
     @staticmethod
     @kernel

@@ -53,10 +53,12 @@ def advance(
 ):  # fmt: skip
     """Take one run from step ``first`` to ``last``; returns the step before its (last) start.
 
-    The state ``s`` lies in ``rows``, which also hold what it is before the first step. The world comes as ``count`` stretches of constant attraction, one after the other in ``alphas`` and so on, of which
-    the first may have begun before ``first``; ``live`` says which items are there, and is empty where all are at all
-    times; ``present`` is room for those. ``watch`` is what the count of alarms remembers. ``totals`` holds the measures
-    of the run so far; ``out`` gets them at every checkpoint, the next of which is ``mark``, from its ``place`` on.
+    The state ``s`` lies in ``rows``, which also hold what it is before the first step. The world comes as ``count``
+    stretches of constant attraction, one after the other in ``alphas`` and so on, of which the first may have begun
+    before ``first``; ``attraction`` is room for one of them. ``live`` says which items are there, and is empty where
+    all are at all times; ``present`` is room for those. ``watch`` is what the count of alarms remembers. ``totals``
+    holds the measures of the run so far; ``out`` gets them at every checkpoint, the next of which is ``mark``, from its
+    ``place`` on.
     """
     L = everyone.items.shape[0]
     K = r.items.shape[0]

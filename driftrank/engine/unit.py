@@ -15,7 +15,7 @@ from driftrank.engine.fixed import best_fixed_list
 from driftrank.engine.steps import advance, among, as_it_is, reset, simulate
 from driftrank.environments.base import Environment
 from driftrank.kernels.compile import bind, specialise
-from driftrank.kernels.rng import run_key
+from driftrank.kernels.rng import run_keys
 from driftrank.policies.base import Policy, Problem
 from driftrank.policies.features import one_hot
 from driftrank.policies.program import Program
@@ -104,7 +104,7 @@ class Simulator:
             np.arange(L, dtype=np.uint32), np.arange(L), np.zeros(L, np.uint32), np.arange(K, dtype=np.uint32),
             np.zeros(K), np.zeros(K * self.policy.memo + program.scratch), np.zeros(K, np.int8),
         )  # fmt: skip
-        keys = np.array([run_key(task.seed, unit.query, run) for run in unit.runs], np.uint64)
+        keys = run_keys(task.seed, unit.query, unit.runs)
         chunk = task.environment.program.chunk(unit.query, keys)
         fixed = np.zeros((n, K), np.int32)
         if self.policy.oracle:

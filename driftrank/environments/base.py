@@ -23,7 +23,7 @@ from driftrank.clickmodels import CM, ClickModel
 from driftrank.environments.steps import segments, unroll
 from driftrank.kernels import kernel
 from driftrank.kernels.compile import bind, specialise
-from driftrank.kernels.rng import run_key, world_key
+from driftrank.kernels.rng import run_keys, world_keys
 from driftrank.kernels.tuples import parameter_reader, parameter_row
 from driftrank.queries import Queries
 from driftrank.validation import check_integer, nearest
@@ -147,7 +147,7 @@ class Environment:
     def _segments(self, first: int, last: int, query: str | int, run: int, seed: int) -> tuple[Any, ...]:
         name, _ = self._base(query)
         parts: list[tuple[Any, ...]] = []
-        chunk = self.program.chunk(name, np.array([run_key(seed, name, run)], np.uint64))
+        chunk = self.program.chunk(name, run_keys(seed, name, [run]))
         while first <= last:
             first = chunk.advance(first, last) + 1
             n, room = chunk.count[0], chunk.starts.shape[1]
@@ -208,7 +208,7 @@ class Chunk:
     def __init__(self, world: World, base: NDArray[np.float64], users: ClickModel, keys: NDArray[np.uint64]) -> None:
         self.world = world
         self.base = base
-        self.keys = np.array([world_key(int(key)) for key in keys], np.uint64)
+        self.keys = world_keys(keys)
         runs, L, K = len(keys), len(base), world.environment.k
         self.model = users.row(L, K)
         self.work = np.zeros(users.room(L, K))

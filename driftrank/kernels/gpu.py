@@ -30,10 +30,13 @@ from numba.cuda.cudadrv import nvvm
 from numba.cuda.mathimpl import get_unary_impl_for_fn_and_ty
 from numba.cuda.ufuncs import ufunc_db
 
+import driftrank.kernels.old_names  # noqa: F401 - before numba.cuda
 from driftrank.kernels.compile import cache_file, fingerprint
 
 #: opt: as fast as can be; fma: see above
 _OPTIONS = {"opt": 3, "fma": 0}
+#: threads that a multiprocessor should hold at a time: their registers must be few enough for that
+_THREADS = 512
 
 
 def device_function(function: FunctionType) -> Any:
@@ -60,7 +63,7 @@ def cubin_file(
     template: Any, bindings: Mapping[str, Any], arguments: Sequence[Type], capability: tuple[int, int], block: int
 ) -> Path:
     """Where the machine code is, or will be."""
-    key = f"{os.environ.get('DR_MINB')} {numba_cuda.__version__} {_OPTIONS} {block} {capability} {tuple(map(str, arguments))}"
+    key = f"{numba_cuda.__version__} {_OPTIONS} {_THREADS} {block} {capability} {tuple(map(str, arguments))}"
     return cache_file(f"gpu_{template.__name__}", fingerprint(template, bindings, key), ".cubin")
 
 
@@ -74,7 +77,7 @@ def ptx_of(
     library, name = made.library, made.fndesc.llvm_func_name
     entry = library.get_function(name)
     kernel_fixup(entry, False)
-    nvvm.set_launch_bounds(entry, (block, int(os.environ['DR_MINB'])) if 'DR_MINB' in os.environ else block)
+    nvvm.set_launch_bounds(entry, (block, _THREADS // block))
     # names of kernels hold those of all types, and are as long as the code
     text = str(library.get_asm_str(cc=capability)).replace(name, template.__name__)
     return re.sub(r"^\.common .*NumbaEnv.*$\n", "", text, flags=re.MULTILINE)

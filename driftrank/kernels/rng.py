@@ -8,8 +8,10 @@ The function is the finaliser of SplitMix64 over a Weyl sequence, which passes t
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from driftrank.kernels.compile import kernel, pure
 from driftrank.validation import check_integer
@@ -56,9 +58,15 @@ def _branch(key: int, *path: int) -> int:
 
 def run_key(seed: int, query: str, run: int) -> int:
     """The key of one run: everything random in it derives from this."""
-    check_integer("seed", seed, 0, 2**64 - 1)
     check_integer("run", run, 0, 2**64 - 1)
-    return _branch(0, seed, key_of(query), run)
+    return int(run_keys(seed, query, [run])[0])
+
+
+def run_keys(seed: int, query: str, runs: Sequence[int]) -> NDArray[np.uint64]:
+    """The keys of several runs."""
+    check_integer("seed", seed, 0, 2**64 - 1)
+    keys: NDArray[np.uint64] = derive(np.uint64(_branch(0, seed, key_of(query))), np.array(runs, np.uint64))
+    return keys
 
 
 def policy_key(run: int, t: int) -> int:
@@ -71,9 +79,10 @@ def users_key(run: int, t: int) -> int:
     return _branch(run, t, USERS)
 
 
-def world_key(run: int) -> int:
-    """The key of the world's randomness in a run. Steps count from 1, so branch 0 is free for it."""
-    return _branch(run, 0, WORLD)
+def world_keys(runs: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The keys of the world's randomness in runs, given theirs. Steps count from 1, so branch 0 is free for it."""
+    keys: NDArray[np.uint64] = derive(derive(runs, 0), WORLD)
+    return keys
 
 
 def key_of(text: str) -> int:

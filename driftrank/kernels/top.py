@@ -74,10 +74,10 @@ def _insert_by_counting(r, first, filled, end, u, a, e, c, ties):
     return min(filled + 1, end)
 
 
-#: ``insert(r, first, filled, end, u, a, e, c, ties)``: offer item ``a`` with score ``u`` to positions ``first .. end-1``
-#: of the list ``r``, of which those before ``filled`` are taken and sorted. Returns the new ``filled``. The order (score,
-#: then tie) is strict, so the list does not depend on the order of the offers. Random ties cost nothing where there are
-#: none.
+#: ``insert(r, first, filled, end, u, a, e, c, ties)``: offer item ``a`` with score ``u`` to the positions from
+#: ``first`` to before ``end`` of the list ``r``, of which those before ``filled`` are taken and sorted. Returns the new
+#: ``filled``. The order (score, then tie) is strict, so the list does not depend on the order of the offers. Random
+#: ties cost nothing where there are none.
 insert = kernel(_insert_by_search, on_gpu=_insert_by_counting)
 
 

@@ -165,6 +165,9 @@ class CascadeRegimeTS(Policy):
         belief = {"belief": field(p["regimes"] + 1), "regime": integers(2)}
         return {**hypotheses, **per_item, **counts, **memory, **per_regime, **belief, **alarms.alarm_fields()}
 
+    def scratch(self, p: Mapping[str, Any]) -> int:
+        return int(p["L"])
+
     @staticmethod
     @kernel
     def init(p, s, e, c):
@@ -181,10 +184,11 @@ class CascadeRegimeTS(Policy):
         g = draw_regime(s, uniform(derive(e.key, _WHOLE))) if s.regime[1] > 0 else -1
         filled = 0
         K = r.items.shape[0]
+        drawn = r.memo  # by slot: the hypothesis that was drawn
+        _draw_hypotheses(p, s, h, e, c, g, drawn)
         for j in range(c.items.shape[0]):
             a = c.items[j]
-            key = derive(e.key, c.token[a])
-            k = _drawn_hypothesis(p, s, h, a, e.t, uniform(key), g)
+            k = np.int64(drawn[a])
             S = 0.0
             F = 0.0
             if k >= 0:
@@ -193,13 +197,13 @@ class CascadeRegimeTS(Policy):
             elif k == _REGIME:
                 S = s.kept_S[g * p.L + a]
                 F = s.kept_F[g * p.L + a]
-            theta = beta(key, p.a0 + p.sharpness * S, p.b0 + p.sharpness * F)
+            theta = beta(derive(e.key, c.token[a]), p.a0 + p.sharpness * S, p.b0 + p.sharpness * F)
             filled = insert(r, 0, filled, K, theta, a, e, c, _BY_SLOT)
         if p.order == _CHALLENGERS_FIRST:
             front = 0
             for i in range(K):
                 a = r.items[i]
-                k = _drawn_hypothesis(p, s, h, a, e.t, uniform(derive(e.key, c.token[a])), g)
+                k = np.int64(drawn[a])
                 explorer = k == _PRIOR or (k >= 0 and k != np.int64(a) * (p.hypotheses + 1))
                 if explorer or _is_challenger(s, c, a, K):
                     u = r.score[i]
@@ -282,21 +286,42 @@ def co_change(p, s):
 
 
 @kernel
-def _drawn_hypothesis(p, s, h, a, t, u, g):
-    """What the uniform number ``u`` makes item ``a`` be drawn from: the place of a hypothesis, the prior (it changed
-    unseen), or regime ``g``."""
-    first = np.int64(a) * (p.hypotheses + 1)
-    gap = t - s.last[a] - 1.0
-    if u >= s.pending[a] + h * gap and g < 0 and u < s.W[first]:
-        return first  # most often: q is at most that sum, and the root's share reaches up to its weight or further
-    q = unseen_change(s, h, a, gap)
+def _draw_hypotheses(p, s, h, e, c, g, drawn):
+    """What every item is drawn from: the place of a hypothesis, the prior (it changed unseen), or regime ``g``."""
+    n = c.items.shape[0]
+    j = 0
+    while True:
+        # Most often it is the root: q is at most the sum below, and the root's share reaches up to its weight or
+        # further. The others are looked at outside of this loop, so that the threads of a GPU do that at the same time.
+        u = 0.0
+        gap = 0.0
+        while j < n:
+            a = c.items[j]
+            first = np.int64(a) * (p.hypotheses + 1)
+            u = uniform(derive(e.key, c.token[a]))
+            gap = e.t - s.last[a] - 1.0
+            if not (u >= s.pending[a] + h * gap and g < 0 and u < s.W[first]):
+                break
+            drawn[a] = first
+            j += 1
+        if j == n:
+            break
+        a = c.items[j]
+        drawn[a] = _other_hypothesis(p, s, a, u, unseen_change(s, h, a, gap), g)
+        j += 1
+
+
+@kernel
+def _other_hypothesis(p, s, a, u, q, g):
+    """What the uniform number ``u`` makes item ``a`` be drawn from, where it changed unseen with probability ``q``."""
     if u < q:
         return _PRIOR
     if g >= 0:
         return _REGIME
     u = (u - q) / (1.0 - q)
-    k = first
-    while k < first + s.held[a] - 1 and u >= s.W[k]:
+    k = np.int64(a) * (p.hypotheses + 1)
+    last = k + s.held[a] - 1
+    while k < last and u >= s.W[k]:
         u -= s.W[k]
         k += 1
     return k

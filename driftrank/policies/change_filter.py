@@ -54,14 +54,16 @@ def _copy(s, to, source):
 def _merge_closest(s, first, n):
     """Make room: merge the two neighbours whose ages are closest, relatively. The root keeps its own counts, of others
     the heavier one survives."""
-    closest = 0
-    ratio = 1e300
+    closest = first
+    older = s.S[first] + s.F[first]
+    top, bottom = 1.0, 0.0  # the smallest ratio so far: counts are whole numbers, so products of them are exact
     for k in range(first, first + n - 1):
         # by ages, so that the births left are spread geometrically over the past
-        x = (s.S[k] + s.F[k]) / (s.S[k + 1] + s.F[k + 1])
-        if x < ratio:
-            ratio = x
+        younger = s.S[k + 1] + s.F[k + 1]
+        if older * bottom < top * younger:
+            top, bottom = older, younger
             closest = k
+        older = younger
     if closest > first:
         if s.W[closest + 1] > s.W[closest]:
             _copy(s, closest, closest + 1)

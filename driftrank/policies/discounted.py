@@ -186,10 +186,11 @@ def _update_by(refresh: Any, rescaled: Any, counts: Counts) -> Any:
         if s.unit[0] > _LARGEST:
             rescale(p, s)
         one = s.unit[0]
-        for i in range(observed):
-            a = np.int64(r.items[i])
-            add(p, s, a, i, clicks[i], one)
-            refresh(p, s, a)
+        for i in range(p.K):
+            if i < observed:
+                a = np.int64(r.items[i])
+                add(p, s, a, i, clicks[i], one)
+                refresh(p, s, a)
         before = s.clock[0]
         s.clock[0] = s.gamma[0] * before + (observed if p.clock == _PULLS else 1)
         changed = s.clock[0] != before  # the clock of steps comes to rest at 1/(1-gamma), and so does its logarithm

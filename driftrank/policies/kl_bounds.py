@@ -62,25 +62,33 @@ def rank_by_kl(level: Any, index: Any = kl_index, bounded: Any = _always) -> Any
         theta = -1.0
         log_theta = 0.0
         log_rest = 0.0
-        for j in range(c.items.shape[0]):
-            a = c.items[j]
-            mean = s.mean[a]
+        j = 0
+        while True:
+            # Look for the next item that may belong into the list. Bounds are computed outside of this loop, so that
+            # the threads of a GPU compute theirs at the same time, whichever items they are of.
             worst = r.score[K - 1]
-            if s.N[a] > 0.0 and bounded(p, e):
-                if worst == np.inf:
-                    continue  # the list is full of items never observed
-                if worst != theta:
-                    theta = worst
-                    log_theta = log(theta)
-                    log_rest = log(1.0 - theta)
-                # N kl(mean, theta) above the level: the bound of a is below theta (by more than rounding can hide)
-                if mean < theta < 0.999999999 and s.N[a] * (
-                    s.entropy[a] - mean * log_theta - (1.0 - mean) * log_rest
-                ) > q * (1.0 + 1e-6):
-                    continue
-                if listed(r, a):
-                    continue
+            while j < c.items.shape[0]:
+                a = c.items[j]
+                mean = s.mean[a]
+                if not (s.N[a] > 0.0 and bounded(p, e)):
+                    break
+                if worst < np.inf:  # else the list is full of items never observed
+                    if worst != theta:
+                        theta = worst
+                        log_theta = log(theta)
+                        log_rest = log(1.0 - theta)
+                    # N kl(mean, theta) above the level: the bound of a is below theta (by more than rounding can hide)
+                    below = mean < theta < 0.999999999 and s.N[a] * (
+                        s.entropy[a] - mean * log_theta - (1.0 - mean) * log_rest
+                    ) > q * (1.0 + 1e-6)
+                    if not below and not listed(r, a):
+                        break
+                j += 1
+            if j == c.items.shape[0]:
+                break
+            a = c.items[j]
             last_lot = offer(r, index(p, s, e, c, a, q), a, last_lot, e, c, p.ties)
+            j += 1
         arrange(r, p.order)
 
     return rank

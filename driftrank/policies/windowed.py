@@ -164,10 +164,10 @@ def _oldest(p, s):
 @kernel
 def _among(r, observed, a):
     """Whether item ``a`` is among the first ``observed`` of the list."""
-    for i in range(observed):
-        if r.items[i] == a:
-            return True
-    return False
+    found = False
+    for i in range(r.items.shape[0]):
+        found |= i < observed and r.items[i] == a
+    return found
 
 
 def push_by(refresh: Any, counts: Counts = PER_ITEM) -> Any:

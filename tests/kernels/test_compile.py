@@ -214,11 +214,11 @@ def test_where_the_cache_is(monkeypatch, tmp_path):
     assert cache_directory().name == "driftrank-cache"
 
 
-def test_a_cache_file_is_written_once(monkeypatch, tmp_path):
+def test_a_source_file_is_written_once(monkeypatch, tmp_path):
     monkeypatch.setattr(compiler, "_usable_cache_directory", lambda: tmp_path)
-    path = compiler._cache_file("step", "abc")
+    path = compiler._source_file("step", "abc")
     before = path.stat().st_mtime_ns
-    assert compiler._cache_file("step", "abc") == path
+    assert compiler._source_file("step", "abc") == path
     assert path.stat().st_mtime_ns == before
     assert [file.name for file in tmp_path.iterdir()] == ["step_abc.py"]
 

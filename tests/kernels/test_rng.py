@@ -124,7 +124,7 @@ def test_purposes_are_independent():
     out = np.empty((20_000, 4), np.uint64)
     specialise(keys_below, {"DERIVE": rng.derive})(np.uint64(run), out)
     assert [rng.policy_key(run, t) for t in (1, 2)] == [int(out[t, rng.POLICY]) for t in (1, 2)]
-    assert rng.world_key(run) == int(out[0, rng.WORLD])
+    assert int(rng.world_keys(np.array([run], np.uint64))[0]) == int(out[0, rng.WORLD])
     users, policy = (draws(rng.uniform, out[1:, purpose].copy()) for purpose in (rng.USERS, rng.POLICY))
     independent(users, policy)
 
@@ -217,7 +217,7 @@ def test_values_that_must_not_change():
     assert rng.run_key(0, "", 0) == 8367969571470473568
     assert rng.run_key(7, "some query", 3) == 16262785172658724839
     assert rng.policy_key(123, 45) == 10967883970839711954
-    assert rng.world_key(123) == 9378882713119295057
+    assert rng.world_keys(np.array([123], np.uint64)).tolist() == [9378882713119295057]
     some = np.array([1, 2**63, int(KEY)], np.uint64)
     assert draws(rng.uniform, some).tolist() == [0.0, 0.5, 0.8816073507430818]
     assert draws(distributions.normal, some).tolist() == [0.0, 1.9553789797685452, -0.6603738591144527]

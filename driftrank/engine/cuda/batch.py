@@ -20,8 +20,8 @@ from driftrank.engine.cuda.program import BLOCK, GpuProgram, GpuWorld
 from driftrank.engine.cuda.views import TILE
 from driftrank.engine.detections import watch_size
 from driftrank.engine.fixed import best_fixed_list
-from driftrank.engine.unit import MEASURES, Task
-from driftrank.kernels.rng import run_key, world_key
+from driftrank.engine.unit import MEASURES, Task, Unit
+from driftrank.kernels.rng import run_keys, world_keys
 
 #: a step that never comes
 _NEVER = 2**62
@@ -31,16 +31,6 @@ _WANTED = 0.2
 _FIRST, _GROWTH = 16, 8
 #: bytes for stretches of constant attraction, and for what is recorded, of one batch
 _STRETCHES, _RECORDS = 1 << 28, 1 << 28
-
-
-@dataclass(frozen=True)
-class Lane:
-    """One run."""
-
-    policy: int  #: place in the task
-    setting: int  #: place among the programs that share the kernel
-    query: str
-    run: int
 
 
 @dataclass(frozen=True)
@@ -78,37 +68,45 @@ def batch_bytes(program: GpuProgram, churns: bool, runs: int, checkpoints: int) 
 class Batch:
     """Runs on the GPU. Made when there is memory for them; ``poll`` until it says that all is done."""
 
-    def __init__(self, gpu: Gpu, task: Task, kernels: Kernels, lanes: Sequence[Lane]) -> None:
-        self.gpu, self.task, self.kernels, self.lanes = gpu, task, kernels, lanes
+    def __init__(self, gpu: Gpu, task: Task, kernels: Kernels, units: Sequence[Unit], settings: Sequence[int]) -> None:
+        """``settings`` says of every unit which of the kernels' programs is its own."""
+        self.gpu, self.task, self.kernels = gpu, task, kernels
         program, environment = kernels.program, task.environment
         self.churns = environment.churns
         self.stream = cuda.stream()
         self.event: Any = None
-        self.measures = np.zeros((len(lanes), len(task.checkpoints), len(MEASURES)))
+        lengths = [len(unit.runs) for unit in units]
+        self.runs = runs = sum(lengths)
+        self.measures = np.zeros((runs, len(task.checkpoints), len(MEASURES)))
         self.seconds = 0.0
         self.first, self.last = 1, 0
         self._wanted = _FIRST
         self._checkpoints = np.array([*task.checkpoints, _NEVER], np.int64)
-        runs, L, K = len(lanes), program.L, program.K
+        L, K = program.L, program.K
         tiled = -(-runs // TILE) * TILE
         self.room, self.marks = rooms(program, self.churns, runs, len(task.checkpoints))
-        queries = list(dict.fromkeys(lane.query for lane in lanes))
+        queries = list(dict.fromkeys(unit.query for unit in units))
         of_query = {query: i for i, query in enumerate(queries)}
-        keys = [run_key(task.seed, lane.query, lane.run) for lane in lanes]
-        fresh, fresh_of = self._fresh()
+        keys = np.concatenate([run_keys(task.seed, unit.query, unit.runs) for unit in units])
+        fresh, fresh_of = self._fresh(units, settings)
         bases = [environment.given(query) for query in queries]
         fixed = np.zeros((tiled, K), np.int32)
         if program.programs[0].policy.oracle:
-            for i, lane in enumerate(lanes):
-                fixed[i] = best_fixed_list(environment, task.horizon, lane.query, lane.run, task.seed)
+            pairs = [(unit.query, run) for unit in units for run in unit.runs]
+            for i, (query, run) in enumerate(pairs):
+                fixed[i] = best_fixed_list(environment, task.horizon, query, run, task.seed)
+
+        def each(of_unit: Sequence[int]) -> Any:
+            return sent(np.repeat(np.array(of_unit, np.int32), lengths))
+
         models = np.array([environment.users(query).row(L, K) for query in queries])
         self.model_size = models.shape[1]
         self.reach = sent(np.zeros(1, np.int64))
         self._shared = {
-            "keys": sent(np.array(keys, np.uint64)),
-            "settings": sent(np.array([lane.setting for lane in lanes], np.int32)),
-            "queries": sent(np.array([of_query[lane.query] for lane in lanes], np.int32)),
-            "fresh": sent(np.array(fresh_of, np.int32)),
+            "keys": sent(keys),
+            "settings": each(settings),
+            "queries": each([of_query[unit.query] for unit in units]),
+            "fresh": each(fresh_of),
             "rows": sent(program.rows),
             "models": sent(models),
             "fresh_floats": sent(np.array([floats for floats, _ in fresh])),
@@ -135,7 +133,7 @@ class Batch:
             "out": room_for(tiled * len(MEASURES) * self.marks, np.float64),
         }
         self._unroll = {
-            "keys": sent(np.array([world_key(key) for key in keys], np.uint64)),
+            "keys": sent(world_keys(keys)),
             "queries": self._shared["queries"],
             "row": sent(kernels.world.row),
             "models": self._shared["models"],
@@ -144,21 +142,22 @@ class Batch:
             "base_widths": sent(np.array([base.size // L for base in bases], np.int64)),
         }
 
-    def _fresh(self) -> tuple[list[tuple[NDArray[Any], NDArray[Any]]], list[int]]:
-        """The states before the first step, and which is whose."""
-        program, task = self.kernels.program, self.task
+    def _fresh(
+        self, units: Sequence[Unit], settings: Sequence[int]
+    ) -> tuple[list[tuple[NDArray[Any], NDArray[Any]]], list[int]]:
+        """The states before the first step, and which is that of every unit."""
+        program = self.kernels.program
         made: dict[tuple[int, str], int] = {}
         states: list[tuple[NDArray[Any], NDArray[Any]]] = []
-        places = []
-        for lane in self.lanes:
-            contextual = program.programs[lane.setting].policy.contextual
-            key = (lane.setting, lane.query if contextual else "")
+        for unit, setting in zip(units, settings, strict=True):
+            contextual = program.programs[setting].policy.contextual
+            key = (setting, unit.query if contextual else "")
             if key not in made:
                 made[key] = len(states)
-                features = task.features(lane.query) if contextual else None
-                states.append(program.fresh(program.programs[lane.setting], features))
-            places.append(made[key])
-        return states, places
+                features = self.task.features(unit.query) if contextual else None
+                states.append(program.fresh(program.programs[setting], features))
+        contextual = program.programs[0].policy.contextual
+        return states, [made[s, u.query if contextual else ""] for u, s in zip(units, settings, strict=True)]
 
     def poll(self) -> int | None:
         """Go on if the GPU has finished what it was told. Returns how many steps of each run were done since the last
@@ -188,7 +187,7 @@ class Batch:
         self.stream.synchronize()
 
     def _launch(self) -> None:
-        task, program, runs = self.task, self.kernels.program, len(self.lanes)
+        task, program, runs = self.task, self.kernels.program, self.runs
         mark = int(np.searchsorted(self._checkpoints, self.first))
         beyond = self._checkpoints[min(mark + self.marks, len(self._checkpoints) - 1)]  # there is no room for this one
         self.last = int(min(task.horizon, self.first + self._wanted - 1, beyond - 1))
@@ -216,9 +215,7 @@ class Batch:
         found = self._of_run["out"].copy_to_host(stream=self.stream)
         self.stream.synchronize()
         tiles = found.reshape(-1, self.marks, len(MEASURES), TILE)[:, : end - begin]
-        self.measures[:, begin:end] = tiles.transpose(0, 3, 1, 2).reshape(-1, end - begin, len(MEASURES))[
-            : len(self.lanes)
-        ]
+        self.measures[:, begin:end] = tiles.transpose(0, 3, 1, 2).reshape(-1, end - begin, len(MEASURES))[: self.runs]
 
 
 def _tiled(rows: NDArray[Any]) -> NDArray[Any]:

@@ -23,6 +23,7 @@ from driftrank.engine.cuda.batch import Kernels
 from driftrank.engine.cuda.device import Gpu
 from driftrank.engine.cuda.program import BLOCK, SIMULATE, UNROLL, GpuProgram, GpuWorld
 from driftrank.engine.unit import Task
+from driftrank.policies.program import Program
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,12 @@ class Job:
     query: str
     program: GpuProgram
     world: GpuWorld
+
+    @classmethod
+    def of(cls, task: Task, policies: Sequence[int], programs: Sequence[Program], query: str) -> Self:
+        environment = task.environment
+        program = GpuProgram(programs, environment.users(query), environment.churns)
+        return cls(task, tuple(policies), query, program, GpuWorld(environment, program.L))
 
     @property
     def parts(self) -> tuple[tuple[Any, dict[str, Any], Sequence[Any]], ...]:
@@ -136,8 +143,7 @@ def main() -> None:
 
     task, policies, query, capability = pickle.load(sys.stdin.buffer)
     (group,) = grouped(task, [Unit(policy, query, (0,)) for policy in policies])
-    program = GpuProgram(group.programs, task.environment.users(query), task.environment.churns)
-    for template, bindings, arguments in Job(task, policies, query, program, GpuWorld(task.environment, program.L)).parts:
+    for template, bindings, arguments in Job.of(task, group.policies, group.programs, query).parts:
         compiled(template, bindings, arguments, capability, BLOCK)
 
 

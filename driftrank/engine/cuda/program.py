@@ -30,9 +30,9 @@ from driftrank.kernels.tuples import parameter_reader
 from driftrank.policies.program import Program
 
 #: threads of a block
-BLOCK = int(__import__('os').environ.get('DR_BLOCK', 64))
+BLOCK = 64
 #: bytes of a run that are kept near, in memory that the threads of a block share: little enough for many threads
-NEAR = int(__import__('os').environ.get('DR_NEAR', 448))
+NEAR = 448
 #: integers up to this are compiled in
 _SMALL = 64
 #: what simulate and unroll are called with
@@ -104,9 +104,9 @@ class GpuProgram:
         longer = policy.parameters(dataclasses.replace(problem, horizon=2 * problem.horizon, steps=2 * problem.steps))
         shared = {}
         for n, (name, value) in enumerate(sorted(policy.parameters(problem).items())):
-            if isinstance(value, (int, np.integer)) and (self.rows[:, n] == value).all():
-                if name in ("L", "K") or (abs(value) <= _SMALL and longer[name] == value):
-                    shared[name] = int(value)
+            small = isinstance(value, (int, np.integer)) and abs(value) <= _SMALL and longer[name] == value
+            if name in ("L", "K") or (small and (self.rows[:, n] == value).all()):
+                shared[name] = int(value)
         return shared
 
     @cached_property

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from driftrank.engine.cpu import Done
-from driftrank.engine.cuda.batch import Batch, Kernels, Lane, batch_bytes
+from driftrank.engine.cuda.batch import Batch, Kernels, batch_bytes
 from driftrank.engine.cuda.compiling import Compiler, Job
 from driftrank.engine.cuda.device import Gpu, out_of_memory
-from driftrank.engine.cuda.program import GpuProgram, GpuWorld, alike
+from driftrank.engine.cuda.program import alike
 from driftrank.engine.unit import Task, Unit
 from driftrank.policies.program import Program
 
@@ -41,8 +41,9 @@ class _Group:
             self.policies.append(unit.policy)
         self.units.append(unit)
 
-    def lanes(self, units: Sequence[Unit]) -> list[Lane]:
-        return [Lane(u.policy, self._setting[u.policy], u.query, run) for u in units for run in u.runs]
+    def settings(self, units: Iterable[Unit]) -> list[int]:
+        """Which program is that of every unit."""
+        return [self._setting[unit.policy] for unit in units]
 
 
 def grouped(task: Task, units: Iterable[Unit]) -> list[_Group]:
@@ -75,10 +76,7 @@ def run_on_cuda(
     """
     gpu = Gpu()
     groups = grouped(task, units)
-    jobs = []
-    for group in groups:
-        program = GpuProgram(group.programs, task.environment.users(group.units[0].query), task.environment.churns)
-        jobs.append(Job(task, tuple(group.policies), group.units[0].query, program, GpuWorld(task.environment, program.L)))
+    jobs = [Job.of(task, group.policies, group.programs, group.units[0].query) for group in groups]
     waiting: deque[tuple[_Group, Job, Kernels, list[Unit]]] = deque()
     active: list[tuple[Batch, _Group, list[Unit]]] = []
     with Compiler(gpu, jobs) as compiler:
@@ -116,7 +114,7 @@ def _deliver(batch: Batch, units: Sequence[Unit], done: Done) -> None:
     begin = 0
     for unit in units:
         end = begin + len(unit.runs)
-        done(unit, batch.measures[begin:end], batch.seconds * len(unit.runs) / len(batch.lanes))
+        done(unit, batch.measures[begin:end], batch.seconds * len(unit.runs) / batch.runs)
         begin = end
 
 
@@ -162,7 +160,7 @@ def _start(
             return  # room for it will come
         waiting.popleft()
         try:
-            active.append((Batch(gpu, task, kernels, group.lanes(units)), group, units))
+            active.append((Batch(gpu, task, kernels, units, group.settings(units)), group, units))
         except Exception as error:
             if not out_of_memory(error):
                 raise

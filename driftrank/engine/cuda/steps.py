@@ -22,8 +22,8 @@ def simulate(
 ):  # fmt: skip
     """Take every run from step ``first`` to the one that all worlds ``reach``.
 
-    ``settings``, ``queries`` and ``fresh`` say of each run which of the ``rows`` of parameters, of the ``models`` and of
-    the states before the first step is its own. ``out`` has room for ``marks`` checkpoints.
+    ``settings``, ``queries`` and ``fresh`` say of each run which of the ``rows`` of parameters, of the ``models`` and
+    of the states before the first step is its own. ``out`` has room for ``marks`` checkpoints.
     """
     near_floats = cuda.shared.array(BLOCK_FLOATS, np.float64)
     near_ints = cuda.shared.array(BLOCK_INTS, np.int32)

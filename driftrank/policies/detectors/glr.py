@@ -94,20 +94,32 @@ def _test(p, s, e, a, N, S):
     if 0 < S < N:
         # kl(p, q) <= (p-q)^2 / (q (1-q)) makes G <= (N S_s - s S)^2 N / (s (N-s) S (N-S)): no logarithm for most splits
         scale = np.float64(N) / (np.float64(S) * np.float64(N - S))
-        for side in range(2):
-            h = np.int64(2 * a + side)
-            first = h * VERTICES
-            for j in range(first + 1, first + s.hull_size[h] - 1):
+        lower, upper = np.int64(2 * a), np.int64(2 * a + 1)
+        inner = max(0, s.hull_size[lower] - 2)  # points of the lower hull that split the walk
+        end = inner + max(0, s.hull_size[upper] - 2)
+        n = 0
+        while True:
+            # Look for the next split that may matter. Logarithms are taken outside of this loop, so that the threads of
+            # a GPU take theirs at the same time.
+            at, ones = np.int64(0), np.int64(0)
+            while n < end:
+                j = lower * VERTICES + 1 + n if n < inner else upper * VERTICES + 1 + n - inner
                 at = np.int64(s.hull[2 * j])
                 ones = np.int64(s.hull[2 * j + 1])
                 d = np.float64(N * ones - at * S)
                 bound = d * d * scale / (np.float64(at) * np.float64(N - at))
                 if bound > top:
                     if bound > 0.5 * threshold:
-                        bound = likelihood_ratio(N, S, at, ones)
-                        if bound > threshold:
-                            return True
-                    top = max(top, bound)
+                        break
+                    top = bound
+                n += 1
+            if n == end:
+                break
+            ratio = likelihood_ratio(N, S, at, ones)
+            if ratio > threshold:
+                return True
+            top = max(top, ratio)
+            n += 1
     s.glr_wait[3 * a] = -log(np.float64(N - S) / N) if S < N else 1e300
     s.glr_wait[3 * a + 1] = -log(np.float64(S) / N) if S > 0 else 1e300
     s.glr_wait[3 * a + 2] = threshold - top
