@@ -27,7 +27,7 @@ def requirements() -> list[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     extras = project["project"]["optional-dependencies"]
     wanted = [*project["build-system"]["requires"], *project["project"]["dependencies"], *extras["dev"]]
-    own = re.compile(r"driftrank\[([\w,]+)\]$")
+    own = re.compile(r"driftrank\[([\w,]+)\](;.*)?$")
     named = [name for match in map(own.match, wanted) if match for name in match[1].split(",")]
     return [r for r in wanted if not own.match(r)] + [r for name in named for r in extras[name]]
 
