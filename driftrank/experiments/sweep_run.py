@@ -206,9 +206,10 @@ class Plan:
 
         for wanted in self._rounds(result.values[0, ..., -1], begun):
             units = list(_units(wanted & missing, result.queries, size))
-            ticks = _Ticks(bars, line)
-            run_on(device, task, units, done, threads=threads, tick=ticks)
-            ticks.tell()
+            if units:
+                ticks = _Ticks(bars, line)
+                run_on(device, task, units, done, threads=threads, tick=ticks)
+                ticks.tell()
             missing &= ~wanted
         _advance(bars, line, missing, task.horizon)
         result.seconds = earlier + time.perf_counter() - begin

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from driftrank.clickmodels.registry import parse_click_model
 from driftrank.engine.devices import Device
 from driftrank.environments.base import Environment
 from driftrank.environments.registry import parse_environment, registry, takes_queries
-from driftrank.experiments.run import ORIGIN
 from driftrank.experiments.spec import Spec, _check_text
 from driftrank.experiments.sweep_grid import parse_template
 from driftrank.experiments.sweep_result import Sweep
 from driftrank.experiments.sweep_run import sweep
 from driftrank.queries import parse_queries
-from driftrank.validation import check_known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,16 +61,8 @@ class SweepSpec:
         """What a sweep is where nothing is said."""
         return {f.name: list(f.default) if isinstance(f.default, tuple) else f.default for f in dataclasses.fields(cls)}
 
-    @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> Self:
-        """From settings such as a ``run.toml`` holds; what is missing has its default."""
-        known = [f.name for f in dataclasses.fields(cls)]
-        for key in settings:
-            check_known("setting", key, [*known, *ORIGIN])
-        return cls(**{key: value for key, value in settings.items() if key in known})
-
     def settings(self) -> dict[str, Any]:
-        """What :meth:`of` takes, without what does not apply."""
+        """For ``run.toml``, without what does not apply."""
         found = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return {key: value for key, value in found.items() if value not in (None, "")}
 
