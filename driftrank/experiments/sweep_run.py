@@ -90,8 +90,8 @@ def sweep(
     Examples
     --------
     >>> import driftrank as dr
-    >>> env = dr.environments.Abrupt([[0.9, 0.5, 0.3, 0.1, 0.1, 0.1]], k=2, period=500)
-    >>> found = dr.sweep("CascadeSWUCB:window=geom(10,1000,3)", env, horizon=2000, runs=4, progress=False)
+    >>> env = dr.environments.Abrupt(dr.queries.yandex_like(4), k=3, period=500)
+    >>> found = dr.sweep("CascadeSWUCB:window=geom(10,1000,3)", env, horizon=4000, runs=2, progress=False)
     >>> found.best().parameters
     {'window': 100}
     >>> found.to_arrow().column_names[:5]
