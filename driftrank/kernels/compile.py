@@ -186,7 +186,7 @@ def _value(name: str, value: Any, attributes: Sequence[str], seen: dict[int, int
     if isinstance(inner, FunctionType):
         yield from _parts(inner, {}, seen)
         if isinstance(value, Kernel) and value.on_gpu is not inner:
-            yield from _parts(value.on_gpu, {}, seen)
+            yield from _parts(pure(value.on_gpu), {}, seen)
     elif isinstance(value, ModuleType):
         yield value.__name__.encode()
         if not value.__name__.startswith(("numpy", "math", "numba")):

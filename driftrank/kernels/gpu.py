@@ -12,7 +12,7 @@ import math
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FunctionType, SimpleNamespace
@@ -39,7 +39,7 @@ _OPTIONS = {"opt": 3, "fma": 0}
 _THREADS = 512
 
 
-def device_function(function: FunctionType) -> Any:
+def device_function(function: Callable[..., Any]) -> Any:
     """What a kernel is when it is called on a GPU."""
     return cuda.jit(device=True, forceinline=True, lto=False)(function)
 

@@ -7,6 +7,7 @@ a second, by how long the one before took. What is recorded at the checkpoints o
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -68,15 +69,21 @@ def batch_bytes(program: GpuProgram, churns: bool, runs: int, checkpoints: int) 
 class Batch:
     """Runs on the GPU. Made when there is memory for them; ``poll`` until it says that all is done."""
 
-    def __init__(self, gpu: Gpu, task: Task, kernels: Kernels, units: Sequence[Unit], settings: Sequence[int]) -> None:
-        """``settings`` says of every unit which of the kernels' programs is its own."""
-        self.gpu, self.task, self.kernels = gpu, task, kernels
+    def __init__(
+        self, gpu: Gpu, task: Task, kernels: Kernels, units: Sequence[Unit], settings: Sequence[int], lanes: int = TILE
+    ) -> None:
+        """``settings`` says of every unit which of the kernels' programs is its own; ``lanes``, how many runs a warp
+        has."""
+        self.gpu, self.task, self.kernels, self.lanes = gpu, task, kernels, lanes
         program, environment = kernels.program, task.environment
         self.churns = environment.churns
         self.stream = cuda.stream()
         self.event: Any = None
         lengths = [len(unit.runs) for unit in units]
         self.runs = runs = sum(lengths)
+        self.runs_of: Counter[int] = Counter()  #: by policy
+        for unit in units:
+            self.runs_of[unit.policy] += len(unit.runs)
         self.measures = np.zeros((runs, len(task.checkpoints), len(MEASURES)))
         self.seconds = 0.0
         self.first, self.last = 1, 0
@@ -193,15 +200,16 @@ class Batch:
         self.last = int(min(task.horizon, self.first + self._wanted - 1, beyond - 1))
         self.reach.copy_to_device(np.array([self.last], np.int64), stream=self.stream)
         world = list(self._world.values())
+        threads = -(-runs // self.lanes) * TILE
         self.gpu.launch(
-            self.kernels.unroll, runs, BLOCK, self.stream,
-            [runs, self.first, self.last, self.room, len(self.kernels.world.row), self.model_size,
+            self.kernels.unroll, threads, BLOCK, self.stream,
+            [runs, self.lanes, self.first, self.last, self.room, len(self.kernels.world.row), self.model_size,
              *self._unroll.values(), *world, self.reach],
         )  # fmt: skip
         self.gpu.launch(
-            self.kernels.simulate, runs, BLOCK, self.stream,
-            [runs, self.first, self.reach, mark, self.marks, self.room, program.slots[False], program.slots[True],
-             program.rows.shape[1], self.model_size, *self._shared.values(), *world, *self._of_run.values()],
+            self.kernels.simulate, threads, BLOCK, self.stream,
+            [runs, self.lanes, self.first, self.reach, mark, self.marks, self.room,
+             program.slots[False], program.slots[True], program.rows.shape[1], self.model_size, *self._shared.values(), *world, *self._of_run.values()],
         )  # fmt: skip
         self.event = cuda.event()
         self.event.record(self.stream)

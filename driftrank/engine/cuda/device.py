@@ -42,6 +42,8 @@ class Gpu:
         self.capability: tuple[int, int] = tuple(device.compute_capability)[:2]
         self.simulated = simulated()
         self.name = "numba's CUDA simulator" if self.simulated else _text(device.name)
+        #: how many groups of threads it works on at a time
+        self.processors: int = 0 if self.simulated else device.MULTIPROCESSOR_COUNT
         if not self.simulated and self.capability < CAPABILITY:
             raise NoGpu("{}: has compute capability {}.{}, 7.0 is needed".format(self.name, *self.capability))
 

@@ -36,8 +36,8 @@ NEAR = 448
 #: integers up to this are compiled in
 _SMALL = 64
 #: what simulate and unroll are called with
-SIMULATE = (NUMBER,) * 2 + (BASE,) + (NUMBER,) * 7 + (BASE,) * 24
-UNROLL = (NUMBER,) * 6 + (BASE,) * 16
+SIMULATE = (NUMBER,) * 3 + (BASE,) + (NUMBER,) * 7 + (BASE,) * 24
+UNROLL = (NUMBER,) * 7 + (BASE,) * 16
 
 
 def alike(program: Program, users: ClickModel) -> tuple[Any, ...]:
@@ -89,7 +89,10 @@ class GpuProgram:
 
     def fresh(self, program: Program, features: NDArray[np.float64] | None) -> tuple[NDArray[Any], NDArray[Any]]:
         """A state before its first step."""
-        rows = {False: np.zeros(self.slots[False]), True: np.zeros(self.slots[True], np.int32)}
+        rows: dict[bool, NDArray[Any]] = {
+            False: np.zeros(self.slots[False]),
+            True: np.zeros(self.slots[True], np.int32),
+        }
         for name, f in program.layout.fields:
             size = math.prod(f.shape(self.L, self.K))
             rows[f.integer][self.begin[name] : self.begin[name] + size] = f.fill
@@ -101,7 +104,7 @@ class GpuProgram:
     def fixed(self) -> dict[str, int]:
         """The parameters that the kernel knows."""
         policy, problem = self.programs[0].policy, self.programs[0].problem
-        longer = policy.parameters(dataclasses.replace(problem, horizon=2 * problem.horizon, steps=2 * problem.steps))
+        longer = policy.parameters(dataclasses.replace(problem, horizon=2 * problem.room, steps=2 * problem.room))
         shared = {}
         for n, (name, value) in enumerate(sorted(policy.parameters(problem).items())):
             small = isinstance(value, (int, np.integer)) and abs(value) <= _SMALL and longer[name] == value

@@ -13,6 +13,7 @@ from driftrank.engine.cuda.batch import Batch, Kernels, batch_bytes
 from driftrank.engine.cuda.compiling import Compiler, Job
 from driftrank.engine.cuda.device import Gpu, out_of_memory
 from driftrank.engine.cuda.program import alike
+from driftrank.engine.cuda.views import TILE
 from driftrank.engine.unit import Task, Unit
 from driftrank.policies.program import Program
 
@@ -22,6 +23,8 @@ _SHARE = 0.85
 _MOST_RUNS = 1 << 19
 #: batches on the GPU at a time: where they are small, several fill it together
 _MOST_BATCHES = 16
+#: warps that a multiprocessor holds, which is what our kernels have registers for
+_WARPS = 16
 
 
 class _Group:
@@ -76,38 +79,35 @@ def run_on_cuda(
     """
     gpu = Gpu()
     groups = grouped(task, units)
+    lanes = _lanes(gpu, sum(len(unit.runs) for group in groups for unit in group.units))
     jobs = [Job.of(task, group.policies, group.programs, group.units[0].query) for group in groups]
-    waiting: deque[tuple[_Group, Job, Kernels, list[Unit]]] = deque()
-    active: list[tuple[Batch, _Group, list[Unit]]] = []
+    waiting: deque[tuple[_Group, Kernels, list[Unit]]] = deque()
+    active: list[tuple[Batch, list[Unit]]] = []
     with Compiler(gpu, jobs) as compiler:
         try:
             while waiting or active or compiler.pending:
                 for n, kernels in compiler.ready(wait=not (waiting or active)):
                     for part in _parts(groups[n], kernels, task, gpu.free() * _SHARE):
-                        waiting.append((groups[n], jobs[n], kernels, part))
-                _start(gpu, task, waiting, active)
+                        waiting.append((groups[n], kernels, part))
+                _start(gpu, task, lanes, waiting, active)
                 moved = False
                 for entry in list(active):
-                    batch, group, theirs = entry
+                    batch, units_there = entry
                     before = batch.first
                     steps = batch.poll()
                     moved |= steps != 0
                     after = task.horizon + 1 if steps is None else batch.first
-                    _tick(tick, group, theirs, after - before)
+                    if after > before:
+                        for policy, runs in batch.runs_of.items():
+                            tick(policy, runs * (after - before))
                     if steps is None:
                         active.remove(entry)
-                        _deliver(batch, theirs, done)
+                        _deliver(batch, units_there, done)
                 if not moved and active:
                     time.sleep(2e-4)
         finally:
-            for batch, _, _ in active:
+            for batch, _ in active:
                 batch.finish()
-
-
-def _tick(tick: Callable[[int, int], None], group: _Group, units: Sequence[Unit], steps: int) -> None:
-    if steps:
-        for unit in units:
-            tick(unit.policy, steps * len(unit.runs))
 
 
 def _deliver(batch: Batch, units: Sequence[Unit], done: Done) -> None:
@@ -145,22 +145,31 @@ def _parts(group: _Group, kernels: Kernels, task: Task, free: float) -> Iterable
         yield part
 
 
+def _lanes(gpu: Gpu, runs: int) -> int:
+    """How many runs a warp should have: few where there are not enough to keep the GPU busy."""
+    lanes = TILE
+    while lanes > 1 and runs < lanes * gpu.processors * _WARPS:
+        lanes //= 2
+    return lanes
+
+
 def _start(
     gpu: Gpu,
     task: Task,
-    waiting: deque[tuple[_Group, Job, Kernels, list[Unit]]],
-    active: list[tuple[Batch, _Group, list[Unit]]],
+    lanes: int,
+    waiting: deque[tuple[_Group, Kernels, list[Unit]]],
+    active: list[tuple[Batch, list[Unit]]],
 ) -> None:
     """Put on the GPU what fits beside what is there."""
     while waiting and len(active) < _MOST_BATCHES:
-        group, job, kernels, units = waiting[0]
+        group, kernels, units = waiting[0]
         runs = sum(len(unit.runs) for unit in units)
         needed = batch_bytes(kernels.program, task.environment.churns, runs, len(task.checkpoints))
         if active and needed > gpu.free() * _SHARE:
             return  # room for it will come
         waiting.popleft()
         try:
-            active.append((Batch(gpu, task, kernels, units, group.settings(units)), group, units))
+            active.append((Batch(gpu, task, kernels, units, group.settings(units), lanes), units))
         except Exception as error:
             if not out_of_memory(error):
                 raise
@@ -169,7 +178,7 @@ def _start(
                                   f"and the GPU has {int(gpu.free()):,}") from None  # fmt: skip
             # others use the GPU too: less at a time
             halves = _halves(units)
-            waiting.extendleft((group, job, kernels, half) for half in reversed(halves))
+            waiting.extendleft((group, kernels, half) for half in reversed(halves))
             if active:
                 return
 

@@ -16,20 +16,23 @@ from driftrank.kernels.structures import Candidates, Ranking
 
 
 def simulate(
-    runs, first, reach, mark, marks, room, float_slots, int_slots, width, model_size,
+    runs, lanes, first, reach, mark, marks, room, float_slots, int_slots, width, model_size,
     keys, settings, queries, fresh, rows, models, fresh_floats, fresh_ints, floats, ints, checkpoints, count, starts,
     ends, until, alphas, optimal, best_lists, live, fixed, watch, origins, totals, out,
 ):  # fmt: skip
     """Take every run from step ``first`` to the one that all worlds ``reach``.
 
+    Of the threads of a warp only the first ``lanes`` have a run: where runs are few, threads that go different ways
+    should not have to wait for each other.
     ``settings``, ``queries`` and ``fresh`` say of each run which of the ``rows`` of parameters, of the ``models`` and
     of the states before the first step is its own. ``out`` has room for ``marks`` checkpoints.
     """
     near_floats = cuda.shared.array(BLOCK_FLOATS, np.float64)
     near_ints = cuda.shared.array(BLOCK_INTS, np.int32)
     near_alpha = cuda.shared.array(BLOCK_ALPHA, np.float64)
-    run = cuda.grid(1)
-    if run < runs:
+    thread = cuda.grid(1)
+    run = thread // TILE * lanes + thread % TILE
+    if thread % TILE < lanes and run < runs:
         lane = run % TILE
         tile = run - lane  # numbers before the tile, for every number of a run
         p = PARAMETERS(float64s(rows, int32s(settings, run, 1, 1)[0] * width, width, 1))
@@ -126,12 +129,13 @@ def fetched(alpha, room):
 
 
 def unroll(
-    runs, first, last, room, width, model_size, keys, queries, row, models, bases, base_starts, base_widths, count,
-    starts, ends, until, alphas, optimal, best, live, reach,
+    runs, lanes, first, last, room, width, model_size, keys, queries, row, models, bases, base_starts, base_widths,
+    count, starts, ends, until, alphas, optimal, best, live, reach,
 ):  # fmt: skip
     """Fill in the stretches of every run; ``reach`` becomes the step up to which all have them."""
-    run = cuda.grid(1)
-    if run < runs:
+    thread = cuda.grid(1)
+    run = thread // TILE * lanes + thread % TILE
+    if thread % TILE < lanes and run < runs:
         lane = run % TILE
         tile = run - lane
         query = int32s(queries, run, 1, 1)[0]

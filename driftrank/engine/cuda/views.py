@@ -9,7 +9,6 @@ A base is the address of the memory or, on numba's simulator, an object that hol
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -53,7 +52,7 @@ def _near(context: Any, builder: Any, kind: Any, base: Any, start: Any) -> Any:
     return builder.gep(context.make_array(kind)(context, builder, base).data, [start])
 
 
-def _intrinsic(dtype: Any, near: bool = False, rows: bool = False) -> Callable[..., Any]:
+def _intrinsic(dtype: Any, near: bool = False, rows: bool = False) -> Any:
     from llvmlite import ir
     from numba.cuda import cgutils
     from numba.cuda.extending import intrinsic
@@ -77,19 +76,18 @@ def _intrinsic(dtype: Any, near: bool = False, rows: bool = False) -> Callable[.
         )  # fmt: skip
         return array._getvalue()
 
-    @intrinsic
     def view(typing_context: Any, base: Any, start: Any, count: Any, step: Any) -> Any:
         return made(base if near else types.uint64, types.int64, types.int64, types.int64), codegen
 
-    return view
+    return intrinsic(view)
 
 
-def _view_of(dtype: Any) -> Callable[..., Any]:
+def _view_of(dtype: Any) -> Any:
     """The function ``(base, start, count, stride) -> array`` for one type of numbers; the last three count numbers."""
     return _simulated_view if simulated() else _intrinsic(dtype)
 
 
-def _near_view_of(dtype: Any) -> Callable[..., Any]:
+def _near_view_of(dtype: Any) -> Any:
     """The same for memory that the threads of a block share, given as an array."""
     return _simulated_near_view if simulated() else _intrinsic(dtype, near=True)
 
