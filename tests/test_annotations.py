@@ -27,7 +27,7 @@ def lenient() -> list[Path]:
 
 def untyped(tree: ast.AST) -> Iterator[str]:
     """Functions that lack the type of an argument or of the result, and are not given to ``kernel``."""
-    given = {call.args[0].id for call in ast.walk(tree) if _calls_kernel(call)}  # type: ignore[attr-defined]
+    given = {name for node in ast.walk(tree) for name in _given_to_kernel(node)}
     methods = {id(f) for c in ast.walk(tree) if isinstance(c, ast.ClassDef) for f in c.body}
     for f in ast.walk(tree):
         if not isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -44,14 +44,10 @@ def untyped(tree: ast.AST) -> Iterator[str]:
             yield f"{f.name}, line {f.lineno}"
 
 
-def _calls_kernel(node: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id == "kernel"
-        and bool(node.args)
-        and isinstance(node.args[0], ast.Name)
-    )
+def _given_to_kernel(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "kernel":
+        forms = [*node.args[:1], *(k.value for k in node.keywords if k.arg == "on_gpu")]
+        yield from (form.id for form in forms if isinstance(form, ast.Name))
 
 
 @pytest.mark.parametrize(
@@ -62,6 +58,7 @@ def _calls_kernel(node: ast.AST) -> bool:
         ("def f(x: int, *, y) -> int: ...", ["f, line 1"]),
         ("class C:\n def m(self) -> int: ...\n @staticmethod\n def s(x) -> int: ...", ["s, line 4"]),
         ("@kernel\ndef f(x): ...\ndef g(x): ...\nk = kernel(g)", []),
+        ("def f(x): ...\ndef g(x): ...\nk = kernel(f, on_gpu=g)", []),
     ],
 )
 def test_finds_what_lacks_types(code: str, found: list[str]) -> None:
