@@ -209,7 +209,8 @@ class Batch:
         self.gpu.launch(
             self.kernels.simulate, threads, BLOCK, self.stream,
             [runs, self.lanes, self.first, self.reach, mark, self.marks, self.room,
-             program.slots[False], program.slots[True], program.rows.shape[1], self.model_size, *self._shared.values(), *world, *self._of_run.values()],
+             program.slots[False], program.slots[True], program.rows.shape[1], self.model_size,
+             *self._shared.values(), *world, *self._of_run.values()],
         )  # fmt: skip
         self.event = cuda.event()
         self.event.record(self.stream)

@@ -7,6 +7,7 @@ own in a notebook), it is compiled here.
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import driftrank
 from driftrank.engine.cpu import cores
 from driftrank.engine.cuda import steps
 from driftrank.engine.cuda.batch import Kernels
@@ -24,6 +26,10 @@ from driftrank.engine.cuda.device import Gpu
 from driftrank.engine.cuda.program import BLOCK, SIMULATE, UNROLL, GpuProgram, GpuWorld
 from driftrank.engine.unit import Task
 from driftrank.policies.program import Program
+
+
+#: a template, what its names are bound to, and the types of its arguments
+Part = tuple[Any, dict[str, Any], Sequence[Any]]
 
 
 @dataclass(frozen=True)
@@ -43,8 +49,12 @@ class Job:
         return cls(task, tuple(policies), query, program, GpuWorld(environment, program.L))
 
     @property
-    def parts(self) -> tuple[tuple[Any, dict[str, Any], Sequence[Any]], ...]:
-        return (steps.simulate, self.program.bindings, SIMULATE), (steps.unroll, self.world.bindings, UNROLL)
+    def simulate(self) -> Part:
+        return steps.simulate, self.program.bindings, SIMULATE
+
+    @property
+    def unroll(self) -> Part:
+        return steps.unroll, self.world.bindings, UNROLL
 
 
 class Compiler:
@@ -58,9 +68,13 @@ class Compiler:
 
     def __enter__(self) -> Self:
         if not self._gpu.simulated:
-            self._missing = [n for n in self._todo if not all(path.exists() for path in self._files(n))]
-            if len(self._missing) > 1:
-                self._spawn()
+            from driftrank.kernels.gpu import compiled, cubin_file
+
+            at = self._gpu.capability
+            self._missing = [n for n in self._todo if not cubin_file(*self._jobs[n].simulate, at, BLOCK).exists()]
+            self._spawn()
+            for job in self._jobs:  # the same world for all, as a rule
+                compiled(*job.unroll, at, BLOCK)
         return self
 
     def __exit__(
@@ -109,7 +123,7 @@ class Compiler:
                     self._missing = [m for m in self._missing if m != n]  # compiled here when it is asked for
                     continue
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "driftrank.engine.cuda.compiling"],
+                    [sys.executable, "-m", "driftrank.engine.cuda"], env=_environment(),
                     stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 )  # fmt: skip
                 assert process.stdin is not None
@@ -117,15 +131,10 @@ class Compiler:
                 process.stdin.close()
                 self._processes[n] = process
 
-    def _files(self, n: int) -> list[Path]:
-        from driftrank.kernels.gpu import cubin_file
-
-        return [cubin_file(*part, self._gpu.capability, BLOCK) for part in self._jobs[n].parts]
-
     def _load(self, n: int) -> Kernels:
         job = self._jobs[n]
         made = []
-        for template, bindings, arguments in job.parts:
+        for template, bindings, arguments in (job.simulate, job.unroll):
             path = None
             if not self._gpu.simulated:
                 from driftrank.kernels.gpu import compiled
@@ -135,17 +144,7 @@ class Compiler:
         return Kernels(job.program, job.world, *made)
 
 
-def main() -> None:
-    """Compile what standard input says."""
-    from driftrank.engine.cuda.run import grouped
-    from driftrank.engine.unit import Unit
-    from driftrank.kernels.gpu import compiled
-
-    task, policies, query, capability = pickle.load(sys.stdin.buffer)
-    (group,) = grouped(task, [Unit(policy, query, (0,)) for policy in policies])
-    for template, bindings, arguments in Job.of(task, group.policies, group.programs, query).parts:
-        compiled(template, bindings, arguments, capability, BLOCK)
-
-
-if __name__ == "__main__":
-    main()
+def _environment() -> dict[str, str]:
+    """That of this process, in which driftrank is found where this process has found it."""
+    source = str(Path(driftrank.__file__).parents[1])
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))}
