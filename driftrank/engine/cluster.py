@@ -5,19 +5,17 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-import logging
-import signal
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from driftrank import __version__
+from driftrank.engine.local import local_cluster
 from driftrank.validation import check_integer
 
 Task = TypeVar("Task")
@@ -28,13 +26,6 @@ Shared = tuple[bytes, Any]
 
 #: seconds to wait for a scheduler
 PATIENCE = 5.0
-
-#: what worker processes that are started here are told. When they are to end, nobody waits any more for what they do.
-_OURS = """import logging, os
-logging.getLogger("distributed").setLevel(logging.ERROR)
-def dask_teardown(worker):
-    os._exit(0)
-"""
 
 
 class NoWorkers(UserWarning):
@@ -106,7 +97,7 @@ class Cluster:
     def _connected(self, stack: ExitStack) -> Any:
         distributed, dask = _module("distributed"), _module("dask")
         if self.address is None and self.scheduler_file is None:
-            where = stack.enter_context(_started(distributed.LocalCluster, self.workers))
+            where = stack.enter_context(local_cluster(self.workers))
         else:
             where = self.address or _address_in(Path(self.scheduler_file or ""))
         patience = min(PATIENCE, dask.utils.parse_timedelta(dask.config.get("distributed.comm.timeouts.connect")))
@@ -155,7 +146,9 @@ class Cluster:
             # the result of a task can be had again when the worker that holds it is lost; what was merely put there not
             return digest, self.client.submit(_itself, pickled, key=f"shared-{uuid.uuid4().hex}")
 
-    def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[tuple[int, Result]]:
+    def map(
+        self, function: Callable[[Task], Result], tasks: Iterable[Task]
+    ) -> Generator[tuple[int, Result], None, None]:
         """Call a function with every task; yields the tasks' numbers and results as they come.
 
         Function, tasks and results are pickled. A task whose worker is lost starts again on another one; an error in
@@ -173,9 +166,7 @@ class Cluster:
             results = parallel(joblib.delayed(_call)((function, i, task)) for i, task in enumerate(tasks))
         client = self.client
         distributed = None if client is None else _module("distributed")
-        gone, killed = (
-            ((), ()) if distributed is None else (distributed.CancelledError, distributed.scheduler.KilledWorker)
-        )
+        gone, killed = (distributed.CancelledError, distributed.scheduler.KilledWorker) if distributed else ((), ())
         try:
             for result in results:  # noqa: UP028, since `yield from` would close them by itself, with a warning
                 yield result
@@ -195,32 +186,6 @@ class Cluster:
             if distributed is not None and client.status == "running":
                 waiting = [key for key in list(client.futures) if str(key).startswith(f"batch_of_{_call.__name__}")]
                 client.cancel([distributed.Future(key, client) for key in waiting])
-
-
-def _started(cluster: Any, workers: int | None) -> Any:
-    """Worker processes on this machine, in whole: interrupted in the midst, Dask would leave some behind."""
-
-    def start() -> Any:
-        if hasattr(signal, "pthread_sigmask"):
-            from multiprocessing import resource_tracker
-
-            # Ctrl-C in a terminal reaches workers, too, which inherit from this thread that they leave it to us
-            resource_tracker.ensure_running()  # else it is started with the first of them, and turns that off again
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        # would say that a worker has gone, even after all were stopped
-        logging.getLogger("distributed.batched").setLevel(logging.ERROR)
-        return cluster(
-            n_workers=workers, threads_per_worker=1, processes=True, preload=[_OURS], silence_logs=logging.ERROR,
-            dashboard_address="127.0.0.1:0",  # any port, so that a second cluster finds one too
-        )  # fmt: skip
-
-    with ThreadPoolExecutor(1) as pool:
-        starting = pool.submit(start)
-        try:
-            return starting.result()
-        except KeyboardInterrupt:
-            starting.result().close()
-            raise
 
 
 def _mend(backend: Any) -> None:

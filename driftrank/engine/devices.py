@@ -49,7 +49,7 @@ def ready(device: Device) -> Iterator[Device]:
 def at_once(device: Device, threads: int | None = None) -> int:
     """How many units a device that is ready runs at a time."""
     if isinstance(device, Cluster):
-        return device.size
+        return max(1, device.size)
     return threads or cores() if device == "cpu" else 1
 
 

@@ -6,6 +6,7 @@ import pickle
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,10 +43,11 @@ def run_on_cluster(
     if not jobs:
         return
     shared = cluster.share(task)
-    for i, finished in cluster.map(_run, [(__version__, shared, job) for job in jobs]):
-        for unit, (measures, seconds) in zip(jobs[i], finished, strict=True):
-            tick(unit.policy, len(unit.runs) * task.horizon)
-            done(unit, measures, seconds)
+    with closing(cluster.map(_run, [(__version__, shared, job) for job in jobs])) as results:
+        for i, finished in results:
+            for unit, (measures, seconds) in zip(jobs[i], finished, strict=True):
+                tick(unit.policy, len(unit.runs) * task.horizon)
+                done(unit, measures, seconds)
 
 
 def _shared_out(task: Task, units: list[Unit], workers: int) -> Iterator[list[Unit]]:

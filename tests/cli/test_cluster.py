@@ -118,8 +118,8 @@ def test_a_cluster_that_is_there(
         wait_for("a part", lambda: parts(out), driver)
         for process in [workers[0], *psutil.Process(workers[0].pid).children(recursive=True)]:
             process.kill()
-        assert driver.communicate(timeout=120) == ("", "")
-        assert driver.returncode == 0
+        out_and_err = driver.communicate(timeout=120)  # Dask may say that it lost a worker
+        assert driver.returncode == 0, out_and_err
         assert table(out).equals(table(whole))
         assert list(client.nthreads().values()) == [2]
 
