@@ -107,7 +107,7 @@ class Simulator:
         keys = run_keys(task.seed, unit.query, unit.runs)
         chunk = task.environment.program.chunk(unit.query, keys)
         fixed = np.zeros((n, K), np.int32)
-        if self.policy.oracle:
+        if self.policy.told_fixed:
             for i, run in enumerate(unit.runs):
                 fixed[i] = best_fixed_list(task.environment, task.horizon, unit.query, run, task.seed)
         # one more checkpoint than there are, so that the kernel need not look for the end

@@ -109,6 +109,8 @@ class Policy:
     propensities: ClassVar[bool] = False
     #: whether it is told the truth (only by the simulator)
     oracle: ClassVar[bool] = False
+    #: whether the truth includes the best list that never changes, which takes a while to find
+    told_fixed: ClassVar[bool] = False
     #: whether it looks at the items' features, which lie in the field ``"features"`` of its state, L times d numbers
     contextual: ClassVar[bool] = False
     #: whether the simulator starts it anew, clock and all, at every breakpoint

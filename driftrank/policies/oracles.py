@@ -65,6 +65,8 @@ class StaticOracle(_Oracle):
 
     claims: ClassVar[tuple[str, ...]] = ("stationary",)
 
+    told_fixed: ClassVar[bool] = True
+
     @staticmethod
     @kernel
     def told(p, s, e, c, alpha, best, fixed):

@@ -98,7 +98,7 @@ class Batch:
         fresh, fresh_of = self._fresh(units, settings)
         bases = [environment.given(query) for query in queries]
         fixed = np.zeros((tiled, K), np.int32)
-        if program.programs[0].policy.oracle:
+        if program.programs[0].policy.told_fixed:
             pairs = [(unit.query, run) for unit in units for run in unit.runs]
             for i, (query, run) in enumerate(pairs):
                 fixed[i] = best_fixed_list(environment, task.horizon, query, run, task.seed)

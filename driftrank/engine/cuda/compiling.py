@@ -27,7 +27,6 @@ from driftrank.engine.cuda.program import BLOCK, SIMULATE, UNROLL, GpuProgram, G
 from driftrank.engine.unit import Task
 from driftrank.policies.program import Program
 
-
 #: a template, what its names are bound to, and the types of its arguments
 Part = tuple[Any, dict[str, Any], Sequence[Any]]
 
