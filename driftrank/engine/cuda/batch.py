@@ -200,7 +200,7 @@ class Batch:
         self.last = int(min(task.horizon, self.first + self._wanted - 1, beyond - 1))
         self.reach.copy_to_device(np.array([self.last], np.int64), stream=self.stream)
         world = list(self._world.values())
-        threads = -(-runs // self.lanes) * TILE
+        threads = runs if self.lanes == TILE else -(-runs // self.lanes) * TILE
         self.gpu.launch(
             self.kernels.unroll, threads, BLOCK, self.stream,
             [runs, self.lanes, self.first, self.last, self.room, len(self.kernels.world.row), self.model_size,
