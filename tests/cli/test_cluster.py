@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -104,10 +103,9 @@ def test_a_cluster_that_is_there(
 ) -> None:
     """Found by its file or its address; one of its workers is killed in the midst, with all its processes."""
     file, workers = scheduler_file
-    wait_for("a scheduler", file.exists)
-    address = json.loads(file.read_text())["address"]
-    with distributed.Client(address, set_as_default=False) as client:
+    with distributed.Client(scheduler_file=str(file), set_as_default=False) as client:
         client.wait_for_workers(2)
+        address = client.scheduler.address
         assert run([*LONG, "--device", "cluster", "--address", address, "--out", str(tmp_path / "a"), "-q"]) == 0
         assert table(tmp_path / "a").equals(table(whole))
         settings = tomllib.loads((tmp_path / "a" / "run.toml").read_text())
