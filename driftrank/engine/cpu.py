@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,24 +62,30 @@ def run_on_cpu(
         by_policy.setdefault(unit.policy, []).append(unit)
     pool = ThreadPoolExecutor(threads)
     pending: set[Outcome] = set()
+    ended: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
 
-    def collect(finished: Iterable[Outcome]) -> None:
-        for future in finished:
-            pending.discard(future)
-            unit, measures, seconds = future.result()
-            if measures is not None:
-                done(unit, measures, seconds)
+    def collect(future: Outcome) -> None:
+        pending.discard(future)
+        unit, measures, seconds = future.result()
+        if measures is not None:
+            done(unit, measures, seconds)
 
     try:
         for policy, theirs in by_policy.items():
             simulator = Simulator(task, policy)
             simulator.compile()  # while the policies before it are running
-            pending |= {pool.submit(work, simulator, unit) for unit in theirs}
-            collect([future for future in pending if future.done()])
-        collect(as_completed(list(pending)))
+            for unit in theirs:
+                future = pool.submit(work, simulator, unit)
+                pending.add(future)
+                future.add_done_callback(ended.put)
+            while not ended.empty():
+                collect(ended.get())
+        while pending:
+            collect(ended.get())
     except BaseException:
         stop.set()
         pool.shutdown(cancel_futures=True)
-        collect([f for f in pending if not f.cancelled() and f.exception() is None])
+        for future in [f for f in pending if not f.cancelled() and f.exception() is None]:
+            collect(future)
         raise
     pool.shutdown()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,13 @@ class Unit:
     runs: tuple[int, ...]
 
 
+@cache
+def _kernel_of(names: tuple[tuple[str, Any], ...]) -> Any:
+    """The kernel that calls these. Policies that differ in numbers only share one, and a sweep has many of them."""
+    bindings = {**dict(names), "RESET": reset, "AT_HAND": as_it_is, "AMONG": among}
+    return specialise(simulate, {**bindings, "ADVANCE": bind(advance, bindings)})
+
+
 class Simulator:
     """One policy of a task, compiled. The kernel serves every query; sizes are worked out for each."""
 
@@ -78,11 +85,8 @@ class Simulator:
     def kernel(self) -> Any:
         program = self.program(self.task.environment.names[0])
         model = self.task.environment.users().kernels()
-        names = {
-            **program.bindings, "CLICK": model.click, "VALUE": model.value,
-            "RESET": reset, "AT_HAND": as_it_is, "AMONG": among,
-        }  # fmt: skip
-        return specialise(simulate, {**names, "ADVANCE": bind(advance, names)})
+        names = {**program.bindings, "CLICK": model.click, "VALUE": model.value}
+        return _kernel_of(tuple(names.items()))
 
     def compile(self) -> None:
         """Compile now (or fetch from the disk), by running the first step of nothing."""
