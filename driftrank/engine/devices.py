@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -14,6 +15,11 @@ DEVICES = ("cpu", "cuda", "cluster")
 
 #: steps of a unit: small enough to share out and to lose, large enough to cost nothing; None: all runs of a query
 UNIT_STEPS: dict[str, int | None] = {"cpu": 2_000_000, "cuda": None, "cluster": 1_000_000}
+
+
+class NoGpuWarning(UserWarning):
+    """The CPU computes what a GPU was asked to."""
+
 
 #: one of the words, or a cluster, which need not be open
 Device = str | Cluster
@@ -35,10 +41,12 @@ def unit_steps(device: Device) -> int | None:
 @contextmanager
 def ready(device: Device) -> Iterator[Device]:
     """The device, ready to run units: what can be wrong with it is found here. A cluster is opened for the while;
-    one that is open already stays open."""
+    one that is open already stays open. Where there is no GPU, the CPU stands in for it."""
     word = word_for(device)
-    if word == "cuda":
-        _check_gpu()
+    lack = _no_gpu() if word == "cuda" else None
+    if lack is not None:
+        warnings.warn(f"device='cuda': {lack}; computing on the CPU, with the same numbers", NoGpuWarning, 4)
+        device = word = "cpu"
     if word != "cluster" or (isinstance(device, Cluster) and device.is_open):
         yield device
     else:
@@ -79,12 +87,14 @@ def run_on(
             run_on_cpu(task, units, done, threads=threads, tick=tick)
 
 
-def _check_gpu() -> None:
+def _no_gpu() -> str | None:
+    """Why there is no GPU to compute on; None where there is one."""
     try:
         from driftrank.engine.cuda import Gpu, NoGpu
     except ImportError as error:
-        raise ImportError(f"device='cuda': {error}: pip install 'driftrank[cuda]'") from None
+        return f"{error}: pip install 'driftrank[cuda]'"
     try:
         Gpu()
     except NoGpu as error:
-        raise ValueError(f"device='cuda': {error}; the other devices give the same numbers") from None
+        return str(error)
+    return None

@@ -13,7 +13,7 @@ import numpy as np
 
 from driftrank import __version__
 from driftrank.engine import Unit
-from driftrank.engine.devices import Device, at_once, ready
+from driftrank.engine.devices import Device, at_once, ready, word_for
 from driftrank.environments.base import Environment
 from driftrank.experiments.journal import Journal
 from driftrank.experiments.results import Result
@@ -90,7 +90,7 @@ def run_in_folder(
             finished = journal.read()
         else:
             journal.clear()
-        result.cores = at_once(place, threads)
+        result.device, result.cores = word_for(place), at_once(place, threads)
         begin, earlier = time.perf_counter(), result.seconds
 
         def on_unit(label: str, unit: Unit, measures: Any, seconds: float) -> None:

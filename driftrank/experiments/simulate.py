@@ -71,7 +71,8 @@ def simulate(
     begin = time.perf_counter()
     totals = {label: horizon * runs * len(environment.queries) for label in labels}
     with ready(device) as place, chosen_progress(progress, totals) as bar:
-        units = list(_units(task, runs, labels, frozenset(finished), bar, unit_steps(device)))
+        result.device = word_for(place)
+        units = list(_units(task, runs, labels, frozenset(finished), bar, unit_steps(place)))
 
         def done(unit: Unit, measures: NDArray[np.float64], seconds: float) -> None:
             result.put(unit.policy, unit.query, unit.runs, measures, seconds)

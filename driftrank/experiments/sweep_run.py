@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from driftrank import __version__
 from driftrank.engine import Task, Unit
-from driftrank.engine.devices import Device, at_once, ready, run_on, unit_steps
+from driftrank.engine.devices import Device, at_once, ready, run_on, unit_steps, word_for
 from driftrank.environments.base import Environment
 from driftrank.experiments.journal import Journal
 from driftrank.experiments.run import INDIFFERENT, ORIGIN, Interrupted, check_same, digest
@@ -196,7 +196,7 @@ class Plan:
         steps = unit_steps(device)
         size = result.runs if steps is None else max(1, steps // task.horizon)
         earlier, begin = result.seconds, time.perf_counter()
-        result.cores = at_once(device, threads)
+        result.device, result.cores = word_for(device), at_once(device, threads)
         missing = ~result.finished
         _advance(bars, line, ~missing, task.horizon)
 

@@ -36,7 +36,7 @@ class Gpu:
         try:
             self._context = cuda.current_context()
         except Exception as error:  # the driver is missing, too old, or has no device: each says so in its own way
-            reason = " ".join(str(error).split())
+            reason = " ".join(str(error).split()).strip(" .:")
             raise NoGpu(f"no CUDA GPU can be used ({reason})") from None
         device = self._context.device
         self.capability: tuple[int, int] = tuple(device.compute_capability)[:2]
