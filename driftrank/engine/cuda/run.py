@@ -90,24 +90,29 @@ def run_on_cuda(
                     for part in _parts(groups[n], kernels, task, gpu.free() * _SHARE):
                         waiting.append((groups[n], kernels, part))
                 _start(gpu, task, lanes, waiting, active)
-                moved = False
-                for entry in list(active):
-                    batch, units_there = entry
-                    before = batch.first
-                    steps = batch.poll()
-                    moved |= steps != 0
-                    after = task.horizon + 1 if steps is None else batch.first
-                    if after > before:
-                        for policy, runs in batch.runs_of.items():
-                            tick(policy, runs * (after - before))
-                    if steps is None:
-                        active.remove(entry)
-                        _deliver(batch, units_there, done)
-                if not moved and active:
+                if not _poll(task, active, done, tick) and active:
                     time.sleep(2e-4)
         finally:
             for batch, _ in active:
                 batch.finish()
+
+
+def _poll(task: Task, active: list[tuple[Batch, list[Unit]]], done: Done, tick: Callable[[int, int], None]) -> bool:
+    """Look after what is on the GPU; nothing of what is finished stays there. Whether anything has gone on."""
+    moved = False
+    for entry in list(active):
+        batch, units = entry
+        before = batch.first
+        steps = batch.poll()
+        moved |= steps != 0
+        after = task.horizon + 1 if steps is None else batch.first
+        if after > before:
+            for policy, runs in batch.runs_of.items():
+                tick(policy, runs * (after - before))
+        if steps is None:
+            active.remove(entry)
+            _deliver(batch, units, done)
+    return moved
 
 
 def _deliver(batch: Batch, units: Sequence[Unit], done: Done) -> None:
@@ -173,14 +178,17 @@ def _start(
         except Exception as error:
             if not out_of_memory(error):
                 raise
-            if runs == 1:
-                raise MemoryError(f"{type(task.policies[units[0].policy]).__name__}: one run takes {needed:,} bytes, "
-                                  f"and the GPU has {int(gpu.free()):,}") from None  # fmt: skip
-            # others use the GPU too: less at a time
-            halves = _halves(units)
-            waiting.extendleft((group, kernels, half) for half in reversed(halves))
+            if runs > 1:  # others use the GPU too: less at a time
+                waiting.extendleft((group, kernels, half) for half in reversed(_halves(units)))
+            elif active:
+                waiting.appendleft((group, kernels, units))
+            else:
+                name = type(task.policies[units[0].policy]).__name__
+                raise MemoryError(
+                    f"on the GPU: {needed:,} bytes for one run of {name}, and {gpu.free():,.0f} are free"
+                ) from None
             if active:
-                return
+                return  # as above
 
 
 def _halves(units: Sequence[Unit]) -> tuple[list[Unit], list[Unit]]:
