@@ -176,7 +176,9 @@ class Batch:
             return 0
         took = time.perf_counter() - self._began
         self.seconds += took
-        reached = int(self.reach.copy_to_host()[0])
+        found = self.reach.copy_to_host(stream=self.stream)  # the default stream would wait for the other batches
+        self.stream.synchronize()
+        reached = int(found[0])
         self._collect(reached)
         done = reached - self.first + 1
         if reached == self.last:
