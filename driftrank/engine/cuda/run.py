@@ -83,13 +83,14 @@ def run_on_cuda(
     jobs = [Job.of(task, group.policies, group.programs, group.units[0].query) for group in groups]
     waiting: deque[tuple[_Group, Kernels, list[Unit]]] = deque()
     active: list[tuple[Batch, list[Unit]]] = []
+    most = _MOST_BATCHES
     with Compiler(gpu, jobs) as compiler:
         try:
             while waiting or active or compiler.pending:
                 for n, kernels in compiler.ready(wait=not (waiting or active)):
                     for part in _parts(groups[n], kernels, task, gpu.free() * _SHARE):
                         waiting.append((groups[n], kernels, part))
-                _start(gpu, task, lanes, waiting, active)
+                most = _start(gpu, task, lanes, waiting, active, most)
                 if not _poll(task, active, done, tick) and active:
                     time.sleep(2e-4)
         finally:
@@ -164,31 +165,32 @@ def _start(
     lanes: int,
     waiting: deque[tuple[_Group, Kernels, list[Unit]]],
     active: list[tuple[Batch, list[Unit]]],
-) -> None:
-    """Put on the GPU what fits beside what is there."""
-    while waiting and len(active) < _MOST_BATCHES:
+    most: int,
+) -> int:
+    """Put on the GPU what fits beside what is there, up to ``most`` batches; returns how many there is room for."""
+    while waiting and len(active) < most:
         group, kernels, units = waiting[0]
         runs = sum(len(unit.runs) for unit in units)
         needed = batch_bytes(kernels.program, task.environment.churns, runs, len(task.checkpoints))
         if active and needed > gpu.free() * _SHARE:
-            return  # room for it will come
+            return most  # room for it will come
         waiting.popleft()
         try:
             active.append((Batch(gpu, task, kernels, units, group.settings(units), lanes), units))
         except Exception as error:
             if not out_of_memory(error):
                 raise
-            if runs > 1:  # others use the GPU too: less at a time
-                waiting.extendleft((group, kernels, half) for half in reversed(_halves(units)))
-            elif active:
+            # others use the GPU, too
+            if active:
                 waiting.appendleft((group, kernels, units))
-            else:
+                return len(active)
+            if runs == 1:
                 name = type(task.policies[units[0].policy]).__name__
                 raise MemoryError(
                     f"on the GPU: {needed:,} bytes for one run of {name}, and {gpu.free():,.0f} are free"
                 ) from None
-            if active:
-                return  # as above
+            waiting.extendleft((group, kernels, half) for half in reversed(_halves(units)))
+    return most
 
 
 def _halves(units: Sequence[Unit]) -> tuple[list[Unit], list[Unit]]:
