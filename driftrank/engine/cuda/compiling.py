@@ -11,6 +11,7 @@ import os
 import pickle
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -116,19 +117,17 @@ class Compiler:
         for n in self._missing:
             if n in self._todo and n not in self._processes and len(self._processes) < cores():
                 job = self._jobs[n]
-                try:
-                    work = pickle.dumps((job.task, job.policies, job.query, self._gpu.capability))
-                except (pickle.PicklingError, AttributeError, TypeError):
-                    self._missing = [m for m in self._missing if m != n]  # compiled here when it is asked for
-                    continue
-                process = subprocess.Popen(
-                    [sys.executable, "-m", "driftrank.engine.cuda"], env=_environment(),
-                    stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                )  # fmt: skip
-                assert process.stdin is not None
-                process.stdin.write(work)
-                process.stdin.close()
-                self._processes[n] = process
+                with tempfile.TemporaryFile() as work:  # a pipe would be full before the process has begun to read
+                    try:
+                        pickle.dump((job.task, job.policies, job.query, self._gpu.capability), work)
+                    except (pickle.PicklingError, AttributeError, TypeError):
+                        self._missing = [m for m in self._missing if m != n]  # compiled here when it is asked for
+                        continue
+                    work.seek(0)
+                    self._processes[n] = subprocess.Popen(
+                        [sys.executable, "-m", "driftrank.engine.cuda"], env=_environment(),
+                        stdin=work, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                    )  # fmt: skip
 
     def _load(self, n: int) -> Kernels:
         job = self._jobs[n]
