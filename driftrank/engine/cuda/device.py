@@ -14,8 +14,11 @@ from numpy.typing import NDArray
 
 from driftrank.engine.cuda.views import simulated
 
+#: of CUDA, or of what a GPU can do
+Version = tuple[int, int]
 #: what a GPU must be able to do, at least
-CAPABILITY = (7, 0)
+CAPABILITY: Version = (7, 0)
+_OLDER = "pip install 'driftrank[cuda12]'"
 
 
 class NoGpu(RuntimeError):
@@ -33,19 +36,21 @@ class Gpu:
     """The first GPU of this machine."""
 
     def __init__(self) -> None:
+        self.simulated = simulated()
         try:
             self._context = cuda.current_context()
-        except Exception as error:  # the driver is missing, too old, or has no device: each says so in its own way
+            versions = () if self.simulated else _versions()
+        except Exception as error:  # driver or toolkit is missing, too old, or has no device: each has its own words
             reason = " ".join(str(error).split()).strip(" .:")
             raise NoGpu(f"no CUDA GPU can be used ({reason})") from None
         device = self._context.device
-        self.capability: tuple[int, int] = tuple(device.compute_capability)[:2]
-        self.simulated = simulated()
+        self.capability: Version = tuple(device.compute_capability)[:2]
         self.name = "numba's CUDA simulator" if self.simulated else _text(device.name)
         #: how many groups of threads it works on at a time
         self.processors: int = 0 if self.simulated else device.MULTIPROCESSOR_COUNT
-        if not self.simulated and self.capability < CAPABILITY:
-            raise NoGpu("{}: has compute capability {}.{}, 7.0 is needed".format(self.name, *self.capability))
+        obstacle = None if self.simulated else obstacle_to(self.capability, *versions)
+        if obstacle is not None:
+            raise NoGpu(f"{self.name}: {obstacle}")
 
     def free(self) -> float:
         """Bytes of memory that nobody uses."""
@@ -70,6 +75,31 @@ class Gpu:
         from cuda.core import LaunchConfig, launch
 
         launch(stream, LaunchConfig(grid=blocks, block=block), kernel, *map(_argument, arguments))
+
+
+def _versions() -> tuple[Version, Version, list[Version]]:
+    """Of the driver and of the toolkit, and the capabilities that the latter compiles for."""
+    from numba.cuda.cudadrv import driver, nvrtc
+
+    return driver.driver.get_version(), cuda.runtime.get_version(), nvrtc.get_supported_ccs()
+
+
+def obstacle_to(capability: Version, driver: Version, toolkit: Version, served: Sequence[Version]) -> str | None:
+    """Why a GPU of a compute capability cannot be used; None: it can.
+
+    ``driver`` and ``toolkit`` are the versions of CUDA that its driver and its compiler are of, ``served`` the
+    capabilities that the compiler knows.
+    """
+    has = "has compute capability {}.{}".format(*capability)
+    if capability < CAPABILITY:
+        return "{}, and {}.{} is needed".format(has, *CAPABILITY)
+    if driver[0] < toolkit[0]:
+        return "its driver is of CUDA {}.{}, the compiler of {}.{}: ".format(*driver, *toolkit) + _OLDER
+    if capability < min(served):
+        return "{}, which CUDA {}.{} serves no more: ".format(has, *toolkit) + _OLDER
+    if capability not in served:
+        return "{}, which CUDA {}.{} does not know: a newer numba-cuda may".format(has, *toolkit)
+    return None
 
 
 def _argument(value: Any) -> int:
