@@ -16,8 +16,8 @@ from driftrank.kernels.gpu import compiled
 def main() -> None:
     """One kernel, which this process then is done with: nothing it makes on the way is worth collecting."""
     gc.disable()
-    task, policies, query, capability = pickle.load(sys.stdin.buffer)
-    (group,) = grouped(task, [Unit(policy, query, (0,)) for policy in policies])
+    task, query, capability = pickle.load(sys.stdin.buffer)
+    (group,) = grouped(task, [Unit(policy, query, (0,)) for policy in range(len(task.policies))])
     compiled(*Job.of(task, group.policies, group.programs, query).simulate, capability, BLOCK)
 
 

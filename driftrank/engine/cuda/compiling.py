@@ -7,6 +7,7 @@ own in a notebook), it is compiled here.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pickle
 import subprocess
@@ -47,6 +48,11 @@ class Job:
         environment = task.environment
         program = GpuProgram(programs, environment.users(query), environment.churns)
         return cls(task, tuple(policies), query, program, GpuWorld(environment, program.L))
+
+    @property
+    def alone(self) -> Task:
+        """The task with these policies only: others, which may be in nobody else's reach, need not travel."""
+        return dataclasses.replace(self.task, policies=tuple(self.task.policies[p] for p in self.policies))
 
     @property
     def simulate(self) -> Part:
@@ -119,7 +125,7 @@ class Compiler:
                 job = self._jobs[n]
                 with tempfile.TemporaryFile() as work:  # a pipe would be full before the process has begun to read
                     try:
-                        pickle.dump((job.task, job.policies, job.query, self._gpu.capability), work)
+                        pickle.dump((job.alone, job.query, self._gpu.capability), work)
                     except (pickle.PicklingError, AttributeError, TypeError):
                         self._missing = [m for m in self._missing if m != n]  # compiled here when it is asked for
                         continue
