@@ -32,6 +32,7 @@ def found() -> dict[str, Any]:
         capture_output=True,
         text=True,
         check=False,
+        timeout=900,  # numbers that were never written can make a loop that does not end
     )
     assert done.returncode == 0, done.stderr
     results: dict[str, Any] = json.loads(done.stdout)
