@@ -203,8 +203,13 @@ def more_checkpoints_than_room() -> Found:
 
 
 def more_stretches_than_room() -> Found:
+    """Changes at the same steps in all runs; and at steps of their own, so that some get further than others."""
+    often = PiecewiseRandom(LEVELS, k=2, n_breakpoints=20, horizon=40, spacing=1, times="geometric")
     with patch.object(batch, "_STRETCHES", 1), patch.object(batch, "_FIRST", 1000):
-        return compared(task_of(SOME, Drift(LEVELS, k=2, period=30, block=1)))
+        return {
+            "together": compared(task_of(SOME, Drift(LEVELS, k=2, period=30, block=1))),
+            "apart": compared(task_of(SOME, often)),
+        }
 
 
 def steps_by_and_by() -> Found:

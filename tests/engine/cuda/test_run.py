@@ -100,8 +100,10 @@ def test_checkpoints_come_back_before_there_is_no_room(found: dict[str, Any]) ->
 
 def test_changes_come_by_and_by(found: dict[str, Any]) -> None:
     result = the(found, "more_stretches_than_room")
-    check_the_same(result)
-    assert [first for first, _ in result["launches"][0]] == list(range(1, 41, 4))
+    check_the_same(result["together"])
+    assert [first for first, _ in result["together"]["launches"][0]] == list(range(1, 41, 4))
+    check_the_same(result["apart"])
+    assert len(result["apart"]["launches"][0]) > 2
 
 
 def test_launches_get_shorter_where_they_take_long(found: dict[str, Any]) -> None:
