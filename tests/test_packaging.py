@@ -44,6 +44,22 @@ def test_learner_needs_no_plotting_or_command_line() -> None:
     assert not {"matplotlib", "pandas", "pyarrow", "rich", "typer"} & loaded
 
 
+def test_the_engine_needs_numpy_and_numba_alone() -> None:
+    """As on a machine with a GPU on which nothing else is installed."""
+    pytest.importorskip("numba_cuda")
+    others = {"dask", "distributed", "duckdb", "joblib", "matplotlib", "pandas", "pyarrow", "rich", "scipy", "sqlglot"}
+    code = f"""
+import sys
+for name in {others | {"typer"}}: sys.modules[name] = None
+from driftrank.clickmodels.registry import click_models
+from driftrank.engine import cuda, devices
+from driftrank.environments.registry import environments
+from driftrank.policies.registry import policies
+print(len(click_models()), len(environments()), len(policies()))
+"""
+    assert min(map(int, in_new_process(code).split())) > 5
+
+
 def test_names_are_found() -> None:
     from driftrank.policies.base import Policy
     from driftrank.policies.learner import Learner, load
