@@ -58,13 +58,14 @@ def _branch(key: int, *path: int) -> int:
 
 def run_key(seed: int, query: str, run: int) -> int:
     """The key of one run: everything random in it derives from this."""
-    check_integer("run", run, 0, 2**64 - 1)
     return int(run_keys(seed, query, [run])[0])
 
 
 def run_keys(seed: int, query: str, runs: Sequence[int]) -> NDArray[np.uint64]:
     """The keys of several runs."""
     check_integer("seed", seed, 0, 2**64 - 1)
+    for run in (*runs[:1], min(runs, default=0), max(runs, default=0)):
+        check_integer("run", run, 0, 2**64 - 1)
     keys: NDArray[np.uint64] = derive(np.uint64(_branch(0, seed, key_of(query))), np.array(runs, np.uint64))
     return keys
 

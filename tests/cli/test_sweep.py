@@ -143,12 +143,13 @@ def test_click_model(tmp_path: Path) -> None:
 def test_a_file_of_queries_may_be_named_from_anywhere(
     yandex40_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(yandex40_file.parent)
+    file = yandex40_file.resolve()
+    monkeypatch.chdir(file.parent)
     how = ["--policy", "CascadeTS:a0={1;2}", "--runs", "1", "--horizon", "20", "--out", str(tmp_path), "-q"]
-    assert run(["sweep", *how, "--queries", yandex40_file.name]) == 0
+    assert run(["sweep", *how, "--queries", file.name]) == 0
     monkeypatch.chdir(tmp_path)
-    assert tomllib.loads(Path("run.toml").read_text())["queries"] == str(yandex40_file.absolute())
-    assert run(["sweep", *how, "--queries", str(yandex40_file.absolute()), "--resume"]) == 0
+    assert tomllib.loads(Path("run.toml").read_text())["queries"] == str(file)
+    assert run(["sweep", *how, "--queries", str(file), "--resume"]) == 0
 
 
 # -- wrong input ---------------------------------------------------------------------------------------------------
