@@ -164,7 +164,7 @@ def measure(given: argparse.Namespace, report: dict[str, Any]) -> None:
     from driftrank.engine.cuda import Gpu, run_on_cuda
 
     gpu = Gpu()
-    names = given.policies
+    names = [name for name in given.policies if name != Nothing.__name__]
     report["gpu"] = {"name": gpu.name, "capability": gpu.capability, "bytes free": gpu.free(), "cores": cores()}
     report["copy bytes/s"] = copy_bandwidth()
 
