@@ -18,6 +18,9 @@ from pathlib import Path
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
+import driftrank.kernels.old_names  # noqa: F401 - before numba.cuda
+
+# isort: split
 import numba_cuda
 import numpy as np
 from cuda.core import Program, ProgramOptions
@@ -27,10 +30,10 @@ from numba.core.types import Type
 from numba.cuda import cgutils, dispatcher, types
 from numba.cuda.compiler import compile_cuda, kernel_fixup
 from numba.cuda.cudadrv import nvvm
+from numba.cuda.cudadrv.runtime import runtime
 from numba.cuda.mathimpl import get_unary_impl_for_fn_and_ty
 from numba.cuda.ufuncs import ufunc_db
 
-import driftrank.kernels.old_names  # noqa: F401 - before numba.cuda
 from driftrank.kernels.compile import cache_file, fingerprint
 
 #: opt: as fast as can be; fma: see above
@@ -63,7 +66,8 @@ def cubin_file(
     template: Any, bindings: Mapping[str, Any], arguments: Sequence[Type], capability: tuple[int, int], block: int
 ) -> Path:
     """Where the machine code is, or will be."""
-    key = f"{numba_cuda.__version__} {_OPTIONS} {_THREADS} {block} {capability} {tuple(map(str, arguments))}"
+    toolkit = (numba_cuda.__version__, runtime.get_version())  # a driver may not take what a newer one made
+    key = f"{toolkit} {_OPTIONS} {_THREADS} {block} {capability} {tuple(map(str, arguments))}"
     return cache_file(f"gpu_{template.__name__}", fingerprint(template, bindings, key), ".cubin")
 
 
