@@ -1,6 +1,6 @@
 """Two worker processes against one on this machine, and what a job costs beside its steps.
 
-    python benchmarks/cluster.py [--rounds 5] [--runs 10] [--policy NAME ...]
+    python benchmarks/cluster.py [--rounds 5] [--runs 20] [--policy NAME ...]
 
 All four ways (one and two worker processes; beside them one and two threads, which is what the machine can do) run the
 same simulation in turn, round after round, so that they meet the same machine; the median of the ratios counts. The
@@ -78,7 +78,7 @@ def _ratio(seconds: dict[str, list[float]], slow: str, fast: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--policy", action="append")
     given = parser.parse_args()
     found = measure(given.rounds, given.runs, given.policy or ["CascadeDUCB", "CascadeSWUCB", "CascadeKLUCB"])

@@ -20,7 +20,7 @@ from driftrank.engine.unit import Simulator, Task, Unit
 JOB_STEPS = 8_000_000
 
 #: of what is left to do, a worker gets at most this part of its share at a time, so that all end at about the same time
-PART = 1 / 8
+PART = 1 / 4
 
 #: version, task, and units of one policy
 Job = tuple[str, Shared, list[Unit]]
