@@ -7,9 +7,11 @@ The latest alarms are part of the state, so that a learner, a simulation and a s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from driftrank.kernels import kernel
 from driftrank.kernels.tuples import Field, field, integers
@@ -82,8 +84,8 @@ def read_alarms(fields: Mapping[str, Any], slots: list[Any]) -> list[Alarm]:
     return out
 
 
-def forget_alarms(fields: Mapping[str, Any], slot: int) -> None:
-    """The item in a slot is gone: alarms no longer name it."""
+def forget_alarms(fields: Mapping[str, Any], slots: Sequence[int]) -> None:
+    """The items in these slots are gone: alarms no longer name them."""
     if "alarms" in fields:
         codes = fields["alarm_code"]
-        codes[codes >> 1 == slot] |= -2
+        codes[np.isin(codes >> 1, slots)] |= -2

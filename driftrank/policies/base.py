@@ -179,14 +179,17 @@ class Policy:
         horizon: int | None = None,
         query: str = "",
         run: int = 0,
+        slots: int | None = None,
     ) -> Any:
         """A learner that ranks ``items``, ``k`` at a time.
 
-        ``features`` describes every item by a vector of numbers, for policies that look at them.
+        ``features`` describes every item by a vector of numbers, for policies that look at them. ``slots`` makes room
+        for so many items from the start; then there may be fewer than ``k`` of them, or none, and a list is as long as
+        there are candidates.
         """
         from driftrank.policies.learner import Learner
 
-        return Learner(self, items, k, features=features, seed=seed, horizon=horizon, query=query, run=run)
+        return Learner(self, items, k, features=features, seed=seed, horizon=horizon, query=query, run=run, slots=slots)
 
     def replace(self, **changes: Any) -> Self:
         """The same policy with other parameters."""

@@ -78,19 +78,27 @@ class Learner:
         horizon: int | None = None,
         query: str = "",
         run: int = 0,
+        slots: int | None = None,
     ) -> None:
         if policy.oracle:
             raise ValueError(f"{policy.spec} must be told the truth, which only a simulation knows")
         self.policy = policy
         self._slots: list[Item | None] = _distinct(items)
         self._slot_of = {item: slot for slot, item in enumerate(self._slots)}
-        self._free: list[int] = []
+        self._sparse = slots is not None  # whether there may be fewer items than positions
         L = len(self._slots)
+        if slots is not None:
+            check_integer("slots", slots, 1)
+            L = max(L, slots)
+            if isinstance(k, int) and k > L:
+                raise ValueError(f"slots={slots!r}: must be room for at least k={k} items")
+        self._free = list(range(len(self._slots), L))
         rows = None
         if policy.contextual:
             rows = one_hot(L) if features is None else feature_rows(self._slots, features)
         elif features is not None:
             raise ValueError(f"features: {policy.spec} does not look at any")
+        self._slots += [None] * len(self._free)
         self._described = features is not None
         problem = Problem(L, k, horizon, horizon, 0 if rows is None else rows.shape[1])
         check_integer("seed", seed, 0)
@@ -102,9 +110,11 @@ class Learner:
         self._program = Program.of(policy, problem)
         self._floats, self._ints = self._program.layout.empty()
         if rows is not None:
-            self._views()["features"][:] = rows
+            self._views()["features"][: len(rows)] = rows
         self._tokens()
-        self._call("init_step", self._event(None, None), self._candidates(None), self._token)
+        # every slot begins as though it held an item; then those leave that are not there
+        self._call("init_step", self._event(None, None), np.arange(L, dtype=np.uint32), self._token)
+        self._forget(self._free)
 
     # -- use -------------------------------------------------------------------------------------------------------
 
@@ -177,6 +187,8 @@ class Learner:
 
     def scores(self, *, now: float | None = None) -> dict[Item, float]:
         """What the policy thinks every item is worth (its index, or its estimate where the index is random)."""
+        if not self._slot_of:
+            return {}
         slots = self._candidates(None)
         out = np.zeros(len(slots))
         self._call("scores_step", self._event(now, None), slots, self._token, out)
@@ -199,36 +211,36 @@ class Learner:
             self._free += range(len(self._slots), grown)
             self._slots += [None] * (grown - len(self._slots))
             self._relayout(replace(self._program.problem, L=grown, features=width))
-        for n, item in enumerate(new):
-            slot = self._free.pop(0)
+        slots, self._free = self._free[: len(new)], self._free[len(new) :]
+        self._token = self._token.copy()  # learners that are copies of each other share it
+        for slot, item in zip(slots, new, strict=True):
             self._slots[slot] = item
             self._slot_of[item] = slot
-            self._tokens()
-            if self.policy.contextual:
-                table = self._views()["features"]
-                table[slot] = np.eye(len(table))[slot] if rows is None else rows[n]
-            self._call("forget_step", self._event(None, None), slot)
+            self._token[slot] = _token(item)
+        if self.policy.contextual:
+            table = self._views()["features"]
+            table[slots] = np.eye(len(table))[slots] if rows is None else rows
+        self._forget(slots)
 
     def renew(self, items: Iterable[Item], *, features: Any = None) -> None:
         """Items that are no longer what they were: what was learnt of them is forgotten."""
         renewed = _distinct(items)
         slots = [self._slot(item) for item in renewed]
         rows = None if features is None else self._new_features(renewed, features)
-        for n, slot in enumerate(slots):
-            if rows is not None:
-                self._views()["features"][slot] = rows[n]
-            self._forget(slot)
+        if rows is not None:
+            self._views()["features"][slots] = rows
+        self._forget(slots)
 
     def remove_items(self, items: Iterable[Item]) -> None:
         """Items that will not be shown again; what was learnt of them is forgotten."""
         gone = [self._slot(item) for item in _distinct(items)]
-        if len(self._slot_of) - len(gone) < self.k:
+        if len(self._slot_of) - len(gone) < self.k and not self._sparse:
             raise ValueError(f"items: {len(self._slot_of) - len(gone)} would be left, fewer than k={self.k}")
         for slot in gone:
             del self._slot_of[self._slots[slot]]
             self._slots[slot] = None
-            self._free.append(slot)
-            self._forget(slot)
+        self._free += gone
+        self._forget(gone)
 
     # -- saving ----------------------------------------------------------------------------------------------------
 
@@ -251,6 +263,7 @@ class Learner:
             "steps": self.steps,
             "where": self._where,
             "features": problem.features if self._described else None,
+            "sparse": self._sparse,
         }
         target = Path(path)
         with tempfile.NamedTemporaryFile(dir=target.parent, suffix=".npz", delete=False) as file:
@@ -267,10 +280,11 @@ class Learner:
     def _views(self) -> dict[str, NDArray[Any]]:
         return self._program.layout.views(self._floats, self._ints)
 
-    def _forget(self, slot: int) -> None:
-        """What was in a slot is there no more."""
-        forget_alarms(self._views(), slot)
-        self._call("forget_step", self._event(None, None), slot)
+    def _forget(self, slots: list[int]) -> None:
+        """What was in these slots is there no more."""
+        if slots:
+            forget_alarms(self._views(), slots)
+            self._call("forget_step", self._event(None, None), np.array(slots, np.int64))
 
     def _new_features(self, items: list[Item], features: Any) -> NDArray[np.float64] | None:
         """The features of new items, as many numbers as the others have."""
@@ -300,6 +314,8 @@ class Learner:
 
     def _candidates(self, candidates: Sequence[Item] | None) -> NDArray[np.uint32]:
         if candidates is None:
+            if not self._slot_of:
+                raise ValueError("candidates: this learner has no items yet")
             return np.array(list(self._slot_of.values()), np.uint32)
         if not candidates:
             raise ValueError("candidates: must name at least one item")
@@ -352,6 +368,7 @@ def load(path: str | os.PathLike[str]) -> Learner:
             features=np.zeros((len(slots), width)) if width else None,
         )  # fmt: skip
         learner._slots, learner._free = slots, header["free"]
+        learner._sparse = header.get("sparse", False)
         learner._slot_of = {slots[slot]: slot for slot in live}
         learner.steps = header["steps"]
         learner._relayout(replace(learner._program.problem, steps=header["room"]))

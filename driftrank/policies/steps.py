@@ -31,5 +31,6 @@ def scores_step(floats, ints, o, row, t, now, key, slots, token, out):
     SCORES(PARAMETERS(row), STATE(floats, ints, o), Event(t, now, key), Candidates(slots, token), out)
 
 
-def forget_step(floats, ints, o, row, t, now, key, slot):
-    FORGET(PARAMETERS(row), STATE(floats, ints, o), Event(t, now, key), slot)
+def forget_step(floats, ints, o, row, t, now, key, slots):
+    for i in range(slots.shape[0]):
+        FORGET(PARAMETERS(row), STATE(floats, ints, o), Event(t, now, key), slots[i])
