@@ -1,0 +1,33 @@
+"""What both clients tell httpx."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+from driftrank import __version__
+from driftrank.client.calls import Call
+
+#: idle connections are closed before the server does: a request never meets one that is just being closed
+_LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=100, keepalive_expiry=4.0)
+
+
+def http_options(url: str, key: str | None) -> dict[str, Any]:
+    """The arguments of an httpx client for a service."""
+    try:
+        base = httpx.URL(url)
+    except (httpx.InvalidURL, TypeError) as error:
+        raise ValueError(f"url={url!r}: {error}") from None
+    if base.scheme not in ("http", "https") or not base.host:
+        raise ValueError(f"url={url!r}: must be like http://127.0.0.1:8080")
+    headers = {"User-Agent": f"driftrank/{__version__}", "Content-Type": "application/json"}
+    if key is not None:
+        if not key or not key.isascii() or not key.isprintable():
+            raise ValueError("key: must be what driftrank key printed")  # and is not repeated here
+        headers["Authorization"] = f"Bearer {key}"
+    return {"base_url": base, "headers": headers, "limits": _LIMITS}
+
+
+def request_of(http: httpx.Client | httpx.AsyncClient, call: Call[Any], timeout: float) -> httpx.Request:
+    return http.build_request(call.method, call.path, content=call.body, timeout=timeout)

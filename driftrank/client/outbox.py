@@ -1,0 +1,102 @@
+"""Feedback that waits to be sent in the background. Nothing here sends anything."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+
+from driftrank.client.errors import InvalidRequest, ServiceError
+from driftrank.client.retrying import backoff
+from driftrank.client.tally import Tally, logger
+from driftrank.validation import check_integer, check_number
+from driftrank.wire import FeedbackResult
+
+
+class Outbox:
+    """A bounded queue. While the service is away everything is kept; when there is no more room, the oldest goes.
+
+    One sender takes a batch at a time, and says what became of it before it takes the next.
+    """
+
+    def __init__(self, batch: int = 100, flush_seconds: float = 1.0, queue: int = 10_000) -> None:
+        check_integer("batch", batch, 1)
+        check_number("flush_seconds", flush_seconds, 0.0)
+        check_integer("queue", queue, batch)
+        self.batch = batch
+        self.flush_seconds = flush_seconds
+        self.room = queue
+        #: feedbacks that were never counted, for want of room or because the service refused them
+        self.dropped = Tally("feedback was dropped")
+        self.outcomes: Counter[str] = Counter()  #: what became of the others
+        self._waiting: deque[bytes] = deque()
+        self._taken: list[bytes] = []
+        self._failures = 0
+        self._singly = 0  # so many are sent one by one, since one of them spoils a batch
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._taken)
+
+    @property
+    def full(self) -> bool:
+        """Whether there is enough for a batch."""
+        return len(self) >= self.batch
+
+    def put(self, body: bytes) -> None:
+        self._waiting.append(body)
+        self._shorten()
+
+    def take(self) -> list[bytes]:
+        """The next batch. One that was taken before and never heard of again comes first."""
+        self._back()
+        size = 1 if self._singly else self.batch
+        self._taken = [self._waiting.popleft() for _ in range(min(size, len(self._waiting)))]
+        return self._taken
+
+    def sent(self, results: Sequence[FeedbackResult]) -> None:
+        """The batch was counted."""
+        self.outcomes.update(result.outcome for result in results)
+        self._over()
+
+    def failed(self, error: ServiceError) -> float:
+        """The batch was not counted; seconds to wait before the next."""
+        if isinstance(error, InvalidRequest):
+            if len(self._taken) > 1:
+                self._singly = len(self._taken)
+                self._back()
+            else:
+                self.dropped.add(1, error)
+                self._over()
+            return 0.0
+        self._back()
+        wait = max(backoff(self._failures, 30.0), getattr(error, "retry_after", None) or 0.0)
+        if not self._failures:
+            logger.warning("feedback waits until the service is back: %s", error)
+        self._failures += 1
+        return wait
+
+    def impatient(self) -> None:
+        """Somebody waits for it: try soon, however long the service has been away."""
+        self._failures = min(self._failures, 1)
+
+    def abandon(self) -> None:
+        """Nobody will send the rest."""
+        if len(self):
+            self.dropped.add(len(self), "the client was closed before it could be sent")
+            self._waiting.clear()
+            self._taken = []
+
+    def _over(self) -> None:
+        self._singly = max(0, self._singly - len(self._taken))
+        self._taken = []
+        self._failures = 0
+
+    def _back(self) -> None:
+        self._waiting.extendleft(reversed(self._taken))
+        self._taken = []
+        self._shorten()
+
+    def _shorten(self) -> None:
+        while len(self) > self.room and self._waiting:
+            self._waiting.popleft()
+            self._singly = max(0, self._singly - 1)
+            self.dropped.add(1, "the service is away, and there is no more room")

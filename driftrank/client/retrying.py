@@ -1,0 +1,103 @@
+"""When to try again, and how long to wait before. Nothing here waits or sends."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from driftrank.client.calls import Call
+from driftrank.client.errors import LATER, ServiceUnreachable, error_of
+from driftrank.validation import check_integer, check_number
+
+#: seconds before the second attempt; twice as many before each one after it
+FIRST_WAIT = 0.05
+
+#: seconds for calls that may take long
+LONG = 300.0
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How patient a client is."""
+
+    timeout: float = 2.0  #: seconds for one attempt
+    retries: int = 3  #: attempts after the first
+    deadline: float = 10.0  #: seconds for a call: all its attempts, and the waits between them
+
+    def __post_init__(self) -> None:
+        check_number("timeout", self.timeout, 0.0, open_low=True)
+        check_integer("retries", self.retries, 0)
+        check_number("deadline", self.deadline, 0.0, open_low=True)
+
+    @property
+    def prompt(self) -> Rules:
+        """An answer is wanted within ``timeout``, retries included."""
+        return Rules(self.timeout, self.retries, min(self.timeout, self.deadline))
+
+    @property
+    def once(self) -> Rules:
+        """One attempt: somebody else sees to the next."""
+        return Rules(self.timeout, 0, self.timeout)
+
+
+class Attempts:
+    """The attempts of one call."""
+
+    def __init__(self, call: Call[Any], rules: Rules) -> None:
+        self._call = call
+        self._rules = rules
+        self._single = LONG if call.long else rules.timeout
+        self._end = time.monotonic() + (LONG if call.long else rules.deadline)
+        self._done = 0
+
+    def timeout(self) -> float:
+        """Seconds for the next attempt."""
+        return max(0.001, min(self._single, self._end - time.monotonic()))
+
+    def answered(self, status: int, headers: Mapping[str, str], body: bytes) -> float | None:
+        """Seconds to wait before another attempt; None: this is the answer."""
+        if status not in LATER:
+            return None
+        error = error_of(status, body)
+        assert isinstance(error, ServiceUnreachable)
+        error.retry_after = retry_after(headers.get("retry-after"))
+        return self._wait(error)
+
+    def failed(self, error: Exception) -> float:
+        """Seconds to wait before another attempt, after one without an answer."""
+        reason = str(error) or type(error).__name__
+        return self._wait(ServiceUnreachable(0, f"no answer to {self._call.method} {self._call.path}", reason))
+
+    def _wait(self, error: ServiceUnreachable) -> float:
+        wait = max(backoff(self._done), error.retry_after or 0.0)
+        self._done += 1
+        if self._done > self._rules.retries or time.monotonic() + wait >= self._end:
+            raise error
+        return wait
+
+
+def backoff(failures: int, longest: float = 5.0) -> float:
+    """Seconds to wait after so many failures in a row. Random, lest all clients come back at the same moment."""
+    return float(min(longest, FIRST_WAIT * 2.0 ** min(failures, 30)) * random.uniform(0.5, 1.0))
+
+
+def retry_after(header: str | None) -> float | None:
+    """The seconds in a Retry-After: a number of them, or a date.
+
+    >>> retry_after("3"), retry_after("soon"), retry_after("Wed, 21 Oct 2015 07:28:00 GMT")
+    (3.0, None, 0.0)
+    """
+    if header is None:
+        return None
+    try:
+        if header.strip().isdecimal():
+            return float(header)
+        at = parsedate_to_datetime(header)
+        return max(0.0, (at - datetime.now(UTC if at.tzinfo else None)).total_seconds())
+    except ValueError:
+        return None

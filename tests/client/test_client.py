@@ -1,0 +1,469 @@
+"""Clients against a server that misbehaves. Both are held to the same: the one that waits, and the one that awaits."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from driftrank.client import (
+    AsyncClient,
+    Client,
+    InvalidRequest,
+    NotFound,
+    ServiceError,
+    ServiceUnreachable,
+    Unauthorized,
+)
+from driftrank.wire import Clicked, Feedback, Item, RankRequest, WarmRow
+from tests.client.flaky import Flaky, flaky
+
+ROOT = Path(__file__).parents[2]
+BUSY = (503, {})
+ITEMS = ["a", "b", "c", "d"]
+
+
+class Awaited:
+    """An AsyncClient on an event loop of its own, so that one test serves both clients."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+        try:
+            self._client = AsyncClient(*args, **settings)
+        except BaseException:
+            self._end()
+            raise
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._client, name)
+        if not inspect.iscoroutinefunction(value):
+            return value
+        return lambda *args, **kwargs: asyncio.run_coroutine_threadsafe(value(*args, **kwargs), self._loop).result()
+
+    def __enter__(self) -> Awaited:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.run_coroutine_threadsafe(self._client.close(1.0), self._loop).result()
+        self._end()
+
+    def _end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+@pytest.fixture(params=[Client, Awaited], ids=["sync", "async"])
+def make(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture
+def server() -> Iterator[Flaky]:
+    with flaky() as running:
+        yield running
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+# -- calls -------------------------------------------------------------------------------------------------------------
+
+
+def test_rank_and_feedback(make: Any, server: Flaky) -> None:
+    with make(server.url, key="secret", ranker="shop/é") as client:
+        answer = client.rank("q", [*ITEMS, Item(7, [0.5])], k=2, excluded=["c"], pinned={"a": 1}, event_id="e:1")
+        assert answer.event_id == "e:1"
+        assert [item.id for item in answer.items] == ["b", "a"]
+        result = client.feedback("e:1", clicks=["b", 1, Clicked(7)], shown=2, time=5.0, wait=True)
+    assert (result.event_id, result.outcome) == ("e:1", "counted")
+    (_, path, ranked), (_, _, told) = server.requests
+    assert path == "/v1/rankers/shop%2F%C3%A9/rank"
+    assert server.headers[0]["Authorization"] == "Bearer secret"
+    assert ranked == {
+        "query": "q", "items": [*ITEMS, {"id": 7, "features": [0.5]}], "k": 2, "event_id": "e:1", "excluded": ["c"],
+        "pinned": {"a": 1},
+    }  # fmt: skip
+    assert told == {"event_id": "e:1", "clicks": ["b", 1, {"id": 7}], "shown": 2, "time": 5.0}
+
+
+def test_several_lists_in_one_call(make: Any, server: Flaky) -> None:
+    with make(server.url) as client:
+        answers = client.rank_many([RankRequest("q", ["a", "b"]), RankRequest("r", ["c"], event_id="mine")])
+        results = client.feedback_many([Feedback(answers[0].event_id, ["a"]), Feedback(""), Feedback("mine")])
+        assert client.feedback_many([]) == []
+    assert answers[1].event_id == "mine"
+    assert [r.outcome for r in results] == ["counted", "orphan", "counted"]
+    assert len(server.requests) == 2
+
+
+def test_warmstart_comes_in_batches(make: Any, server: Flaky) -> None:
+    with make(server.url) as client, pytest.raises(NotFound, match="no /v1/rankers/default/warmstart"):
+        client.warmstart((WarmRow("q", ["a"], [1]) for _ in range(5)), batch=2)
+    assert [len(body) for _, _, body in server.requests] == [2]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda c: c.rank("q", "abc"), "items='abc': must be a list"),
+        (lambda c: c.rank("q", [1.5]), "RankRequest: .*"),
+        (lambda c: c.rank("q", [object()]), "RankRequest: .*"),
+        (lambda c: c.rank(7, ["a"]), "RankRequest: .*query"),
+        (lambda c: c.rank("q", ["a"], k="3"), "RankRequest: .*k"),
+        (lambda c: c.feedback("e", clicks="a"), "clicks='a': must be a list"),
+        (lambda c: c.feedback("e", clicks=[None]), "Feedback: .*clicks"),
+        (lambda c: c.feedback("e", shown=1.5), "Feedback: .*shown"),
+        (lambda c: c.warmstart([WarmRow("q", ["a"])], batch=0), "batch=0: must be an integer of at least 1"),
+    ],
+)
+def test_what_cannot_be_sent_is_said_at_once(make: Any, server: Flaky, call: Any, message: str) -> None:
+    with make(server.url) as client, pytest.raises(ValueError, match=message):
+        call(client)
+    assert not server.requests
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"url": "127.0.0.1:8080"}, "url='127.0.0.1:8080': must be like http://"),
+        ({"url": "ftp://host"}, "url='ftp://host': must be like"),
+        ({"url": "http://[::1"}, "url="),
+        ({"key": ""}, "key: must be what"),
+        ({"key": "a\nb"}, "key: must be what"),
+        ({"timeout": 0}, "timeout=0: must be a number"),
+        ({"deadline": -1}, "deadline=-1"),
+        ({"retries": -1}, "retries=-1"),
+        ({"batch": 0}, "batch=0"),
+        ({"batch": 10, "queue": 5}, "queue=5: must be an integer of at least 10"),
+        ({"flush_seconds": -1}, "flush_seconds=-1"),
+    ],
+)
+def test_bad_settings(make: Any, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message.replace("[", r"\[")):
+        make(**settings)
+
+
+# -- trouble -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trouble", [BUSY, (502, {}), (504, {}), (429, {}), "cut", "close", "lost"], ids=str)
+def test_tries_again(make: Any, server: Flaky, trouble: Any) -> None:
+    server.troubles = [trouble, trouble]
+    with make(server.url) as client:
+        answer = client.rank("q", ITEMS)
+    bodies = [body for _, _, body in server.requests]
+    assert len(bodies) == 3
+    assert bodies[0] == bodies[1] == bodies[2]  # the same event id: the same list
+    assert answer.event_id == bodies[0]["event_id"]
+    waits = [b - a for a, b in zip(server.times, server.times[1:], strict=False)]
+    assert waits[0] >= 0.02
+    assert waits[1] >= 0.04
+
+
+def test_feedback_is_counted_once_when_the_answer_is_lost(make: Any, server: Flaky) -> None:
+    server.troubles = ["lost"]
+    with make(server.url) as client:
+        assert client.feedback("e", ["a"], wait=True).outcome == "duplicate"
+    assert server.feedback == {"e": ["a"]}
+
+
+def test_waits_as_long_as_the_service_says(make: Any, server: Flaky) -> None:
+    server.troubles = [(429, {"Retry-After": "1"})]
+    with make(server.url) as client:
+        client.rank("q", ITEMS)
+    assert server.times[1] - server.times[0] >= 1.0
+
+
+def test_does_not_wait_for_what_comes_too_late(make: Any, server: Flaky) -> None:
+    server.troubles = [(503, {"Retry-After": "60"})]
+    begin = time.monotonic()
+    with make(server.url) as client, pytest.raises(ServiceUnreachable, match="later: not now") as caught:
+        client.rank("q", ITEMS)
+    assert (caught.value.status, caught.value.retry_after) == (503, 60.0)
+    assert time.monotonic() - begin < 1
+
+
+def test_gives_up(make: Any, server: Flaky) -> None:
+    server.troubles = [BUSY] * 3
+    with make(server.url, retries=2) as client, pytest.raises(ServiceUnreachable):
+        client.rank("q", ITEMS)
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("trouble", ["hang", "drip"])
+def test_the_deadline_is_kept(make: Any, server: Flaky, trouble: str) -> None:
+    server.troubles = [trouble] * 9
+    begin = time.monotonic()
+    with make(server.url, timeout=0.2, deadline=0.5, retries=9) as client:
+        with pytest.raises(ServiceUnreachable, match="no answer to POST /v1/rankers/default/rank") as caught:
+            client.rank("q", ITEMS)
+        assert 0.2 < time.monotonic() - begin < 0.9
+    assert caught.value.status == 0
+    assert 2 <= len(server.requests) <= 4
+
+
+def test_nobody_listens(make: Any) -> None:
+    with make(f"http://127.0.0.1:{free_port()}", retries=1) as client, pytest.raises(ServiceUnreachable):
+        client.rankers()
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(400, InvalidRequest), (401, Unauthorized), (403, Unauthorized), (404, NotFound), (409, InvalidRequest),
+     (413, InvalidRequest), (422, ValueError), (500, ServiceError), (301, ServiceError)],
+)  # fmt: skip
+def test_errors_are_not_repeated(make: Any, server: Flaky, status: int, kind: type[Exception]) -> None:
+    server.troubles = [(status, {})]
+    with make(server.url) as client, pytest.raises(kind, match="later: not now") as caught:
+        client.rank("q", ITEMS)
+    assert isinstance(caught.value, ServiceError)
+    assert (caught.value.status, caught.value.title, caught.value.detail) == (status, "later", "not now")
+    assert len(server.requests) == 1
+
+
+def test_an_answer_of_somebody_else(make: Any, server: Flaky) -> None:
+    server.troubles = ["nonsense"]
+    with make(server.url) as client, pytest.raises(ServiceError, match=r"the answer to POST .*/rank cannot be read"):
+        client.rank("q", ITEMS)
+
+
+# -- fallback ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trouble", [BUSY, (500, {}), "hang", "drip", "nonsense", "close"], ids=str)
+def test_fallback(make: Any, server: Flaky, trouble: Any) -> None:
+    server.troubles = [trouble] * 9
+    begin = time.monotonic()
+    with make(server.url, timeout=0.3) as client:
+        answer = client.rank("q", ITEMS, k=2, fallback=True)
+        assert time.monotonic() - begin < 0.6
+        assert answer.event_id == ""
+        assert [(item.id, item.position, item.why) for item in answer.items] == [
+            ("a", 1, "baseline"),
+            ("b", 2, "baseline"),
+        ]
+        requests = len(server.requests)
+        assert client.feedback(answer.event_id, ["a"]) is None
+        assert client.feedback(answer.event_id, ["a"], wait=True).outcome == "orphan"
+        assert (client.waiting, client.fallbacks, len(server.requests)) == (0, 1, requests)
+
+
+def test_fallback_keeps_what_was_asked_for(make: Any) -> None:
+    with make(f"http://127.0.0.1:{free_port()}") as client:
+        answer = client.rank(
+            "q", [Item("a"), "b", "c", "d", "e"], baseline=["e", "d", "c", "b", "a"], excluded=["d"], pinned={"a": 2},
+            fallback=True,
+        )  # fmt: skip
+        both = client.rank_many([RankRequest("q", ["x"]), RankRequest("r", ["y", "z"], k=1)], fallback=True)
+    assert [item.id for item in answer.items] == ["e", "a", "c", "b"]
+    assert [[item.id for item in one.items] for one in both] == [["x"], ["y"]]
+
+
+def test_a_mistake_is_no_reason_to_fall_back(make: Any, server: Flaky) -> None:
+    server.troubles = [(404, {})]
+    with make(server.url) as client, pytest.raises(NotFound):
+        client.rank("q", ITEMS, fallback=True)
+
+
+# -- feedback in the background ----------------------------------------------------------------------------------------
+
+
+def test_feedback_is_sent_in_batches(make: Any, server: Flaky) -> None:
+    with make(server.url, batch=10, flush_seconds=60) as client:
+        for n in range(25):
+            client.feedback(f"e{n}", ["a"])
+        assert client.flush(5)
+        assert client.outcomes == {"counted": 25}
+    assert list(server.feedback) == [f"e{n}" for n in range(25)]
+    assert [len(body) for _, _, body in server.requests] == [10, 10, 5]
+
+
+def test_feedback_does_not_wait_for_long(make: Any, server: Flaky) -> None:
+    with make(server.url, flush_seconds=0.05) as client:
+        client.feedback("e", ["a"])
+        end = time.monotonic() + 5
+        while client.waiting and time.monotonic() < end:
+            time.sleep(0.01)
+        assert server.feedback == {"e": ["a"]}
+
+
+def test_closing_sends_what_is_left(make: Any, server: Flaky) -> None:
+    with make(server.url, flush_seconds=60) as client:
+        client.feedback("e", ["a"])
+    assert server.feedback == {"e": ["a"]}
+
+
+def test_a_closed_client_takes_no_feedback(server: Flaky) -> None:
+    client = Client(server.url)
+    client.close()
+    client.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        client.feedback("e")
+
+
+@pytest.mark.parametrize("trouble", [BUSY, (500, {}), (401, {}), (404, {}), "cut", "close", "nonsense"], ids=str)
+def test_feedback_waits_until_the_service_is_back(make: Any, server: Flaky, trouble: Any) -> None:
+    server.troubles = [trouble] * 3
+    with make(server.url, flush_seconds=0) as client:
+        for n in range(5):
+            client.feedback(f"e{n}")
+        assert client.flush(5)
+        assert client.dropped == 0
+    assert list(server.feedback) == [f"e{n}" for n in range(5)]
+
+
+def test_feedback_survives_a_restart(make: Any) -> None:
+    with flaky() as server:
+        port = server.server_address[1]
+        client = make(server.url, flush_seconds=0, batch=10)
+        client.feedback("before")
+        assert client.flush(5)
+    with client:
+        for n in range(30):
+            client.feedback(f"e{n}")
+        assert not client.flush(0.3)
+        assert client.waiting == 30
+        with flaky(port) as again:
+            assert client.flush(5)
+            assert list(again.feedback) == [f"e{n}" for n in range(30)]
+    assert client.dropped == 0
+
+
+def test_the_oldest_is_dropped_when_there_is_no_more_room(make: Any, caplog: pytest.LogCaptureFixture) -> None:
+    port = free_port()
+    with make(f"http://127.0.0.1:{port}", batch=5, queue=20, flush_seconds=0) as client:
+        for n in range(50):
+            client.feedback(f"e{n}")
+        assert not client.flush(0.2)
+        assert (client.waiting, client.dropped) == (20, 30)
+        with flaky(port) as server:
+            assert client.flush(5)
+        assert len(server.feedback) == 20
+        assert "e49" in server.feedback
+        assert client.outcomes == {"counted": 20}
+    said = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert any(text.startswith("feedback waits until the service is back: no answer to POST") for text in said)
+    assert [t.split(",")[1].split()[0] for t in said if t.startswith("feedback was dropped")] == [
+        "1",
+        "2",
+        "4",
+        "8",
+        "16",
+    ]
+
+
+def test_what_cannot_be_sent_before_the_end_is_counted(make: Any) -> None:
+    client = make(f"http://127.0.0.1:{free_port()}", flush_seconds=60)
+    client.feedback("e")
+    begin = time.monotonic()
+    client.close(0.2)
+    if isinstance(client, Awaited):
+        client._end()
+    assert time.monotonic() - begin < 2
+    assert client.dropped == 1
+
+
+def test_one_bad_feedback_does_not_spoil_the_others(make: Any, server: Flaky) -> None:
+    server.refused = {"e3", "e7"}
+    with make(server.url, batch=10, flush_seconds=60) as client:
+        for n in range(25):
+            client.feedback(f"e{n}")
+        assert client.flush(5)
+        assert client.dropped == 2
+        assert client.outcomes == {"counted": 23}
+    assert set(server.feedback) == {f"e{n}" for n in range(25)} - server.refused
+    assert [len(body) for _, _, body in server.requests if isinstance(body, list)] == [10, *[1] * 10, 10, 5]
+
+
+def test_threads_share_a_client(server: Flaky) -> None:
+    with Client(server.url, batch=50, flush_seconds=0.01) as client:
+
+        def work(name: int) -> None:
+            for n in range(50):
+                client.feedback(client.rank("q", ITEMS, event_id=f"{name}/{n}").event_id)
+
+        threads = [threading.Thread(target=work, args=(name,)) for name in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert client.flush(10)
+        assert client.outcomes == {"counted": 400}
+    assert len(server.feedback) == 400
+
+
+# -- the end of a program ----------------------------------------------------------------------------------------------
+
+SYNC = """
+import sys
+from driftrank.client import Client
+client = Client(sys.argv[1], flush_seconds=60)
+for n in range(5):
+    client.feedback(f"e{n}")
+"""
+
+ASYNC = """
+import asyncio, sys
+from driftrank.client import AsyncClient
+async def main():
+    client = AsyncClient(sys.argv[1], flush_seconds=60, key="k")
+    for n in range(5):
+        await client.feedback(f"e{n}")
+    await asyncio.sleep(0)
+asyncio.run(main())
+"""
+
+FORKED = """
+import os, sys
+from driftrank.client import Client
+client = Client(sys.argv[1], flush_seconds=60)
+client.rank("q", ["a"])
+client.feedback("e0")
+client.feedback("e1")
+child = os.fork()
+if not child:
+    client.rank("q", ["a"])
+    for n in range(2, 5):
+        client.feedback(f"e{n}")
+    sys.exit()
+assert os.waitpid(child, 0)[1] == 0
+client.rank("q", ["a"])
+"""
+
+
+@pytest.mark.parametrize(
+    "program",
+    [SYNC, SYNC + "raise KeyError('a bug')", ASYNC,
+     pytest.param(FORKED, marks=pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"))],
+    ids=["sync", "failing", "async", "forked"],
+)  # fmt: skip
+def test_flush_at_exit(server: Flaky, program: str) -> None:
+    command = [sys.executable, "-c", program, server.url]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30)
+    assert done.returncode == (1 if "KeyError" in program else 0), done.stderr
+    assert set(server.feedback) == {f"e{n}" for n in range(5)}
+    assert sum(len(body) for _, path, body in server.requests if path.endswith("/feedback")) == 5
+
+
+def test_the_client_is_light() -> None:
+    """A web application that asks the service need not load NumPy."""
+    code = "import sys, driftrank.client; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
+    assert not {"numba", "numpy", "fastapi", "uvicorn", "matplotlib"} & set(done.stdout.split())
