@@ -55,6 +55,11 @@ class Problem:
         return self.steps or 1024
 
 
+@kernel
+def _looks_anew(p, s, e, slots):
+    pass
+
+
 class Kernels(NamedTuple):
     """The compiled functions of a policy."""
 
@@ -70,6 +75,8 @@ class Kernels(NamedTuple):
     told: Any
     alarmed: Any  #: (p, s): how many changes it has found
     alarm: Any  #: (p, s, n): the slot of alarm n, and whether everything was started anew
+    #: (p, s, e, slots): the features of the items in these slots are others now; contextual policies only
+    described: Any = _looks_anew
 
 
 @kernel
@@ -122,6 +129,7 @@ class Policy:
     told: ClassVar[Any] = staticmethod(_not_told)
     alarmed: ClassVar[Any] = staticmethod(never_alarmed)
     alarm: ClassVar[Any] = staticmethod(no_alarm)
+    described: ClassVar[Any] = staticmethod(_looks_anew)
     rank: ClassVar[Any]
     update: ClassVar[Any]
     scores: ClassVar[Any]

@@ -21,6 +21,7 @@ from driftrank.policies.linear import (
     clear,
     estimate,
     learn,
+    look_anew,
     prepare,
     renew,
     solve,
@@ -163,6 +164,13 @@ class CascadeLinTS(Linear):
         renew(p, s, a)
         s.patched[0] = 0
         estimate(p, s)
+
+    @staticmethod
+    @kernel
+    def described(p, s, e, slots):
+        look_anew(p, s, slots)
+        s.patched[0] = 0
+        estimate(p, s)  # the other form, where axes are features from now on
 
 
 @kernel

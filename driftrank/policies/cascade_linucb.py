@@ -20,6 +20,7 @@ from driftrank.policies.linear import (
     factorise,
     fade,
     learn,
+    look_anew,
     prepare,
     renew,
     root_of_pivot,
@@ -187,6 +188,12 @@ class CascadeLinUCB(Linear):
     def forget(p, s, e, a):
         if renew(p, s, a) and p.exact:
             wipe_axis(s.M2, a, p.features)
+        _refresh(p, s)
+
+    @staticmethod
+    @kernel
+    def described(p, s, e, slots):
+        look_anew(p, s, slots)
         _refresh(p, s)
 
 

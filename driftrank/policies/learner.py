@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-import tempfile
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
+from sys import getsizeof
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,7 @@ from numpy.typing import NDArray
 
 from driftrank.kernels.compile import specialise
 from driftrank.kernels.rng import key_of, policy_key, run_key
-from driftrank.policies import steps
+from driftrank.policies import saved, steps
 from driftrank.policies.alarms import Alarm, forget_alarms, read_alarms
 from driftrank.policies.base import Policy, Problem
 from driftrank.policies.clicks import click_vector
@@ -25,7 +23,8 @@ from driftrank.policies.program import Program
 from driftrank.validation import check_integer
 
 Item = Hashable
-_FORMAT = 2
+#: bytes of an item's name, and of the objects around a state, about
+_AN_ITEM, _AROUND = 64, 1500
 
 
 class RankedItems(list[Item]):
@@ -66,6 +65,8 @@ class Learner:
 
     ``rank`` does not change the learner, so feedback may come late, out of order, or never.
     """
+
+    _token: NDArray[np.int64]  # never written to, but replaced: copies of a learner share it
 
     def __init__(
         self,
@@ -126,6 +127,11 @@ class Learner:
     @property
     def k(self) -> int:
         return self._program.problem.K
+
+    def key_at(self, n: int) -> int:
+        """The randomness of draw ``n``, for ``rank(key=...)``; by default the list of step t is drawn with number t."""
+        check_integer("n", n, 0, 2**64 - 1)
+        return policy_key(self._key, n)
 
     @property
     def alarms(self) -> list[Alarm]:
@@ -212,7 +218,7 @@ class Learner:
             self._slots += [None] * (grown - len(self._slots))
             self._relayout(replace(self._program.problem, L=grown, features=width))
         slots, self._free = self._free[: len(new)], self._free[len(new) :]
-        self._token = self._token.copy()  # learners that are copies of each other share it
+        self._token = self._token.copy()
         for slot, item in zip(slots, new, strict=True):
             self._slots[slot] = item
             self._slot_of[item] = slot
@@ -231,6 +237,17 @@ class Learner:
             self._views()["features"][slots] = rows
         self._forget(slots)
 
+    def describe(self, items: Iterable[Item], features: Any) -> None:
+        """Other features for items that are there; nothing that was learnt is forgotten."""
+        known = _distinct(items)
+        slots = [self._slot(item) for item in known]
+        if not self._described and features is None:
+            raise ValueError("features: must be given")
+        rows = self._new_features(known, features)
+        if rows is not None:
+            self._views()["features"][slots] = rows
+            self._call("described_step", self._event(None, None), np.array(slots, np.uint32))
+
     def remove_items(self, items: Iterable[Item]) -> None:
         """Items that will not be shown again; what was learnt of them is forgotten."""
         gone = [self._slot(item) for item in _distinct(items)]
@@ -244,14 +261,52 @@ class Learner:
 
     # -- saving ----------------------------------------------------------------------------------------------------
 
+    def copy(self) -> Learner:
+        """Another learner that knows the same, and goes its own way from here."""
+        other = Learner.__new__(Learner)
+        other.__dict__.update(self.__dict__)
+        other._floats, other._ints = self._floats.copy(), self._ints.copy()
+        other._slots, other._slot_of, other._free = self._slots.copy(), self._slot_of.copy(), self._free.copy()
+        return other
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the learner to a file (NumPy's .npz, nothing pickled). Items must be strings or numbers."""
+        saved.write(path, self._saved())
+
+    def to_bytes(self) -> bytes:
+        """The learner as a few bytes, nothing pickled. Items must be strings or numbers."""
+        return saved.pack(self._saved())
+
+    @classmethod
+    def from_bytes(cls, packed: bytes) -> Learner:
+        """The learner that ``to_bytes`` packed. It goes on as though it had never stopped.
+
+        >>> import driftrank as dr
+        >>> learner = dr.CascadeUCB1().start(["a", "b", "c"], k=2)
+        >>> Learner.from_bytes(learner.to_bytes()).items
+        ['a', 'b', 'c']
+        """
+        try:
+            return cls._restored(saved.unpack(packed))
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ValueError(f"not the bytes of a learner ({error})") from error
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory it takes, about: its state, and the names of its items."""
+        rows: int = self._floats.nbytes + self._ints.nbytes + self._token.nbytes
+        tables = getsizeof(self._slots) + getsizeof(self._slot_of) + getsizeof(self._free)
+        return rows + tables + _AN_ITEM * len(self._slot_of) + _AROUND
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _saved(self) -> saved.Saved:
         for item in self._slot_of:
             if not isinstance(item, (str, int, float)):
                 raise ValueError(f"items: {item!r} cannot be saved; use strings or numbers")
         problem = self._program.problem
         header = {
-            "format": _FORMAT,
+            "format": saved.FORMAT,
             "policy": self.policy.spec,
             "version": self.policy.version,
             "slots": self._slots,
@@ -265,17 +320,48 @@ class Learner:
             "features": problem.features if self._described else None,
             "sparse": self._sparse,
         }
-        target = Path(path)
-        with tempfile.NamedTemporaryFile(dir=target.parent, suffix=".npz", delete=False) as file:
-            try:
-                np.savez(file, header=np.array(json.dumps(header)), floats=self._floats, ints=self._ints)
-                file.close()
-                os.replace(file.name, target)
-            except BaseException:
-                os.unlink(file.name)
-                raise
+        return saved.Saved(header, self._floats, self._ints)
 
-    # -- inside ----------------------------------------------------------------------------------------------------
+    @classmethod
+    def _restored(cls, parts: saved.Saved) -> Learner:
+        """The learner of which this was saved; what does not fit raises LookupError, TypeError or ValueError."""
+        from driftrank.policies.registry import parse_policy
+
+        header = parts.header
+        if header["format"] != saved.FORMAT:
+            raise ValueError(f"written in format {header['format']}, this version reads {saved.FORMAT}")
+        policy = parse_policy(header["policy"])
+        if header["version"] != policy.version:
+            raise ValueError(f"a state of {policy.spec} version {header['version']}, this is version {policy.version}")
+        slots, live, free = header["slots"], header["live"], header["free"]
+        slot_of = {slots[slot]: slot for slot in live}
+        if policy.oracle or len(slot_of) < len(live) or sorted(live + free) != list(range(len(slots))):
+            raise ValueError("items and slots do not fit")
+        check_integer("steps", header["steps"], 0)
+        if header["room"] is not None:
+            check_integer("room", header["room"], 1)
+        learner = cls.__new__(cls)
+        learner.policy = policy
+        learner.steps = header["steps"]
+        learner._slots, learner._free = slots, free
+        learner._slot_of = slot_of
+        learner._sparse = header.get("sparse", False)
+        learner._described = header["features"] is not None
+        learner._where = header["where"]
+        learner._key = run_key(**header["where"])
+        width = 0
+        if policy.contextual:
+            width = header["features"] if learner._described else len(one_hot(len(slots)))
+        problem = Problem(len(slots), header["k"], header["horizon"], header["room"], width)
+        learner._steps = {}
+        learner._program = Program.of(policy, problem)
+        floats, ints = learner._program.layout.sizes
+        for row, size, kind in ((parts.floats, floats, np.float64), (parts.ints, ints, np.int32)):
+            if row.shape != (size,) or row.dtype != kind:
+                raise ValueError("the state has another size than the policy says")
+        learner._floats, learner._ints = parts.floats, parts.ints
+        learner._tokens()
+        return learner
 
     def _views(self) -> dict[str, NDArray[Any]]:
         return self._program.layout.views(self._floats, self._ints)
@@ -352,41 +438,10 @@ class Learner:
 
 def load(path: str | os.PathLike[str]) -> Learner:
     """Read a learner written by ``save``. It goes on as though it had never stopped."""
-    from driftrank.policies.registry import parse_policy
-
     try:
-        header, floats, ints = _read(path)
-        if header["format"] != _FORMAT:
-            raise ValueError(f"written in format {header['format']}, this version reads {_FORMAT}")
-        policy = parse_policy(header["policy"])
-        if header["version"] != policy.version:
-            raise ValueError(f"a state of {policy.spec} version {header['version']}, this is version {policy.version}")
-        slots, live = header["slots"], header["live"]
-        width = header["features"]
-        learner = Learner(
-            policy, range(len(slots)), header["k"], horizon=header["horizon"], **header["where"],
-            features=np.zeros((len(slots), width)) if width else None,
-        )  # fmt: skip
-        learner._slots, learner._free = slots, header["free"]
-        learner._sparse = header.get("sparse", False)
-        learner._slot_of = {slots[slot]: slot for slot in live}
-        learner.steps = header["steps"]
-        learner._relayout(replace(learner._program.problem, steps=header["room"]))
-        for expected, found in ((learner._floats, floats), (learner._ints, ints)):
-            if (expected.shape, expected.dtype) != (found.shape, found.dtype):
-                raise ValueError("the state has another size than the policy says")
-        learner._floats, learner._ints = floats, ints
-    except (LookupError, TypeError, ValueError) as error:
+        return Learner._restored(saved.read(path))
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(f"{os.fspath(path)}: not a saved learner ({error})") from error
-    return learner
-
-
-def _read(path: str | os.PathLike[str]) -> tuple[Any, NDArray[Any], NDArray[Any]]:
-    try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as parts:
-            return json.loads(str(parts["header"])), parts["floats"], parts["ints"]
-    except Exception as error:  # a damaged archive raises about anything
-        raise ValueError(str(error)) from error
 
 
 @cache

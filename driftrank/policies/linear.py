@@ -32,8 +32,8 @@ class Linear(IndexPolicy):
     stays, and then adds :math:`x x^\top / \sigma^2` and :math:`y x` for every observed item, y being 1 where it was
     clicked. The estimate is :math:`\theta = M^{-1} B / \sigma^2`.
 
-    A subclass writes ``init``, ``update`` and ``forget`` out of :func:`prepare`, :func:`learn`, :func:`renew` and
-    :func:`estimate`.
+    A subclass writes ``init``, ``update``, ``forget`` and ``described`` out of :func:`prepare`, :func:`learn`,
+    :func:`renew`, :func:`look_anew` and :func:`estimate`.
 
     Items without features are described by themselves alone (one 1 among zeros), and then every axis belongs to an
     item: what was learnt of an item is forgotten with it, and its randomness goes with the item and not with its slot.
@@ -185,6 +185,16 @@ def renew(p, s, a):
             return True
         s.one_hot[0] = 0  # from now on, axes are features
     return False
+
+
+@kernel
+def look_anew(p, s, slots):
+    """The features of the items in these slots are others now. What was learnt of features remains."""
+    for i in range(slots.shape[0]):
+        a = np.int64(slots[i])
+        _copy_features(p, s, a)
+        if s.one_hot[0] and not (a < p.features and _own_axis(s.features, a, p.features)):
+            s.one_hot[0] = 0
 
 
 @kernel

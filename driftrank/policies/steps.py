@@ -34,3 +34,7 @@ def scores_step(floats, ints, o, row, t, now, key, slots, token, out):
 def forget_step(floats, ints, o, row, t, now, key, slots):
     for i in range(slots.shape[0]):
         FORGET(PARAMETERS(row), STATE(floats, ints, o), Event(t, now, key), slots[i])
+
+
+def described_step(floats, ints, o, row, t, now, key, slots):
+    DESCRIBED(PARAMETERS(row), STATE(floats, ints, o), Event(t, now, key), slots)

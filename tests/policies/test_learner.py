@@ -3,18 +3,22 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+import zlib
 from enum import Enum
 
 import numpy as np
 import pytest
 
 import driftrank as dr
+from driftrank.kernels.rng import policy_key, run_key
 from driftrank.policies.cascade_ducb import CascadeDUCB
 from driftrank.policies.cascade_swucb import CascadeSWUCB
 from driftrank.policies.cascade_ts import CascadeTS
 from driftrank.policies.cascade_ucb1 import CascadeUCB1
 from driftrank.policies.learner import Learner, RankedItems, load
 from driftrank.policies.random import Random
+from driftrank.policies.registry import policies
+from driftrank.policies.saved import pack
 from tests.policies.streams import state
 
 
@@ -405,3 +409,127 @@ def test_damaged_files(tmp_path, learner):
             assert "not a saved learner" in str(error)  # noqa: PT017
         else:
             assert (bits(other), other.items) == (bits(learner), learner.items)
+
+
+# -- bytes and copies --------------------------------------------------------------------------------------------------
+
+
+def same_future(first, second, steps=60):
+    """Two learners do the same from here, to the bit."""
+    for n in range(steps):
+        ranking = first.rank()
+        assert second.rank() == ranking
+        for learner in (first, second):
+            learner.update(ranking, n % (len(ranking) + 1) + 1, now=float(n))
+    assert bits(first) == bits(second)
+    assert (first.items, first.steps, first.k) == (second.items, second.steps, second.k)
+
+
+@pytest.mark.parametrize("name", [name for name, cls in policies().items() if not cls.oracle])
+def test_copies_and_bytes_go_on(name):
+    learner = policies()[name]().start(["a", "b", "c", 4, 5.5], 2, seed=3, query="shoes", run=2, slots=7, horizon=900)
+    for n in range(80):
+        learner.update(learner.rank(), n % 3 + 1)
+    learner.remove_items(["b"])
+    learner.add_items(["d"])
+    for other in (learner.copy(), Learner.from_bytes(learner.to_bytes())):
+        assert other.policy == learner.policy
+        same_future(learner.copy(), other)
+
+
+def test_a_copy_goes_its_own_way(learner):
+    before = bits(learner), learner.items, learner.rank(), learner.steps, learner._token.tobytes()
+    other = learner.copy()
+    other.update(["a", "b"], 1)
+    other.remove_items(["a"])
+    other.add_items(["x", "y"])
+    other.update(other.rank(), 2)
+    assert (bits(learner), learner.items, learner.rank(), learner.steps, learner._token.tobytes()) == before
+    third = learner.copy()
+    learner.remove_items(["b"])
+    learner.add_items(["z"])
+    assert third.items == before[1]
+    assert third.rank() == before[2]
+
+
+def test_bytes_are_few():
+    learner = CascadeSWUCB().start([f"item {n}" for n in range(20)], 5)
+    for _ in range(300):
+        learner.update(learner.rank(), 1)
+    assert len(learner.to_bytes()) < 5000 < learner.nbytes
+
+
+def test_a_grown_state_as_bytes():
+    learner = CascadeSWUCB().start(["a", "b", "c"], 1)
+    for n in range(1500):
+        learner.update(["abc"[n % 3]], [n % 2])
+    same_future(learner, Learner.from_bytes(learner.to_bytes()), 1000)
+
+
+def test_bytes_of_described_items():
+    policy = dr.CascadeLinUCB(c=1)
+    described = policy.start(["a", "b"], 1, features=[[1, 0, 1], [0, 1, 1]])
+    same_future(described, Learner.from_bytes(described.to_bytes()))
+    bare = policy.start(["a", "b"], 1)
+    same_future(bare, Learner.from_bytes(bare.to_bytes()))
+
+
+def test_bytes_of_another_kind(learner):
+    whole = learner.to_bytes()
+    for length in range(len(whole)):
+        with pytest.raises(ValueError, match="not the bytes of a learner"):
+            Learner.from_bytes(whole[:length])
+    for place in range(len(whole)):
+        damaged = whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :]
+        try:
+            other = Learner.from_bytes(damaged)
+        except ValueError as error:
+            assert "not the bytes of a learner" in str(error)  # noqa: PT017
+        else:
+            assert (bits(other), other.items) == (bits(learner), learner.items)
+    for garbage in (b"", b"drl\x01", b"hello", b"drl\x01" + zlib.compress(b"\x00" * 30), None, 5):
+        with pytest.raises(ValueError, match="not the bytes of a learner"):
+            Learner.from_bytes(garbage)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"format": 3}, {"version": 9}, {"policy": "Nobody"}, {"policy": 5}, {"policy": "DynamicOracle"}, {"k": 9},
+        {"k": None}, {"slots": ["a", "a", "c", "d"]}, {"slots": ["a", "b"]}, {"slots": 5}, {"live": [0, 1, 2, 2]},
+        {"live": [0, 1, 2]}, {"free": [0]}, {"steps": -1}, {"steps": "x"}, {"where": {}}, {"where": {"seed": -1}},
+        {"room": "x"}, {"horizon": -1}, {"slots": [[], [], [], []]},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_headers_that_do_not_fit(learner, changes):
+    parts = learner._saved()
+    packed = pack(parts._replace(header=parts.header | changes))
+    with pytest.raises(ValueError, match="not the bytes of a learner"):
+        Learner.from_bytes(packed)
+    with pytest.raises(ValueError, match="not the bytes of a learner"):
+        Learner.from_bytes(pack(parts._replace(header=list(parts.header))))
+
+
+def test_items_that_cannot_be_bytes():
+    with pytest.raises(ValueError, match="cannot be saved; use strings or numbers"):
+        CascadeUCB1().start([("a", 1), ("b", 2)], 1).to_bytes()
+
+
+def test_size_grows_with_items_and_state():
+    small, large = (CascadeUCB1().start(range(n), 2) for n in (5, 1000))
+    assert 500 < small.nbytes < 5_000
+    assert 50_000 < large.nbytes < 500_000
+
+
+def test_any_draw_can_be_asked_for():
+    learner = Random().start(range(20), 5, seed=1, query="x", run=3)
+    first = learner.rank()
+    assert learner.key_at(1) == first.key
+    assert learner.key_at(7) == policy_key(run_key(1, "x", 3), 7)
+    for n in (0, 2**63, 2**64 - 1):
+        assert 0 <= learner.key_at(n) < 2**64
+        assert len(learner.rank(key=learner.key_at(n))) == 5
+    for n in (-1, 2**64, 1.5, "1"):
+        with pytest.raises(ValueError, match=f"n={n!r}"):
+            learner.key_at(n)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from driftrank.policies.base import Problem
 from driftrank.policies.cascade_lints import CascadeLinTS
 from driftrank.policies.cascade_linucb import CascadeLinUCB
+from driftrank.policies.cascade_ucb1 import CascadeUCB1
 from driftrank.policies.learner import load
 from driftrank.policies.oracles import OracleRestart
 from driftrank.policies.program import Program
@@ -329,3 +330,94 @@ def test_started_anew_by_an_oracle():
 def test_bad_values(kind, name, value):
     with pytest.raises(ValueError, match=name):
         kind(**{name: value})
+
+
+# -- items described anew ----------------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_features_change_and_nothing_is_forgotten(kind):
+    """What was learnt of features remains; what items are worth follows from their new ones."""
+    learner = kind(discount=0.99).start(range(5), 3, features=FEATURES, seed=1)
+    for n in range(60):
+        learner.update(learner.rank(), n % 4 + 1)
+    before = {name: values.copy() for name, values in state(learner).items()}
+    new = random_features(2, 3, seed=9)
+    learner.describe([4, 1], new)
+    s = state(learner)
+    for name in ("M", "B", "theta", "gamma", "last"):
+        np.testing.assert_array_equal(s[name], before[name])
+    expected = FEATURES.copy()
+    expected[[4, 1]] = new
+    np.testing.assert_array_equal(s["features"], expected)
+    np.testing.assert_array_equal(s["columns"], expected.T)
+    # a learner that had these features all the time, and has learnt the same
+    other = kind(discount=0.99).start(range(5), 3, features=expected, seed=1)
+    for name in set(s) - {"features", "columns", "mean", "width", "room", "patched"}:
+        state(other)[name][:] = before[name]
+    other.steps = learner.steps
+    for n in range(5):
+        learner.update([0, 2, 3], n % 3 + 1)
+        other.update([0, 2, 3], n % 3 + 1)
+        assert learner.scores() == pytest.approx(other.scores(), abs=1e-12)
+        assert learner.rank() == other.rank()
+
+
+def test_mean_and_width_of_items_described_anew():
+    learner = CascadeLinUCB(c=0.5).start(range(5), 3, features=FEATURES)
+    for n in range(40):
+        learner.update(learner.rank(), n % 4 + 1)
+    x = np.array([0.1, -0.2, 0.3])
+    learner.describe([2], [x])
+    s = state(learner)
+    M = symmetric(s["M"])
+    assert s["mean"][2] == pytest.approx(x @ s["theta"], abs=1e-12)
+    assert s["width"][2] == pytest.approx(np.sqrt(x @ np.linalg.solve(M, x)), abs=1e-12)
+    rows = learner._floats.tobytes(), learner._ints.tobytes()
+    learner.describe([2, 0], {2: x, 0: FEATURES[0]})  # as they are
+    assert (learner._floats.tobytes(), learner._ints.tobytes()) == rows
+
+
+@pytest.mark.parametrize("policy", [CascadeLinTS(), CascadeLinUCB(c=0)], ids=lambda policy: policy.spec)
+def test_items_that_were_described_by_themselves_alone(policy):
+    """Axes belong to items as long as features say so; then they are features like others."""
+    learner = policy.start(["a", "b"], 2, features=np.eye(2))
+    assert state(learner)["one_hot"][0] == 1
+    for _ in range(30):
+        learner.update(["a", "b"], "a")
+    learner.describe(["a"], [[1, 0]])
+    assert state(learner)["one_hot"][0] == 1
+    before = learner.scores()
+    learner.describe(["b"], [[0.6, 0.8]])
+    assert state(learner)["one_hot"][0] == 0
+    after = learner.scores()
+    assert after["a"] == pytest.approx(before["a"], abs=1e-12)
+    assert after["b"] > before["b"]
+    theta = state(learner)["theta"]
+    assert theta[0] > 0.9
+    for _ in range(30):
+        learner.update(["a", "b"], "b")
+    assert learner.scores()["b"] > after["b"]
+
+
+def test_descriptions_that_do_not_fit():
+    learner = CascadeLinTS().start(["a", "b"], 2, features=np.eye(2))
+    rows = learner._floats.tobytes()
+    for items, features, message in (
+        (["a"], [[1.0]], "must be vectors of 2 numbers"),
+        (["a"], None, "must be given"),
+        (["c"], [[1, 0]], "'c': not among this learner's items"),
+        (["a", "b"], {"a": [1, 0]}, "none for item 'b'"),
+        (["a"], [[1, math.nan]], "finite"),
+        (["a", "a"], np.eye(2), "occurs twice"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            learner.describe(items, features)
+    learner.describe([], None)
+    assert learner._floats.tobytes() == rows
+    with pytest.raises(ValueError, match="the other items of this learner have none"):
+        CascadeLinTS().start(["a", "b"], 2).describe(["a"], [[1, 0]])
+    with pytest.raises(ValueError, match="features: must be given"):
+        CascadeLinTS().start(["a", "b"], 2).describe(["a"], None)
+    with pytest.raises(ValueError, match="CascadeUCB1 does not look at any"):
+        CascadeUCB1().start(["a", "b"], 2).describe(["a"], [[1, 0]])
