@@ -158,6 +158,13 @@ class WarmRow(Struct, frozen=True, forbid_unknown_fields=True):
     time: float | str | None = None
 
 
+class SavedQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """A line of an export."""
+
+    query: str
+    state: str  #: base64
+
+
 class Counted(Struct, frozen=True):
     """How many rows or queries were taken in."""
 

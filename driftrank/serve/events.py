@@ -1,0 +1,105 @@
+"""Lists by their event ids: the latest in memory, all others in the log."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from driftrank.serve.records import (
+    Activated,
+    Final,
+    Ranked,
+    activated_id,
+    decode,
+    final_id,
+    ranked_id,
+)
+from driftrank.serve.store.base import Store
+
+#: lists in memory; about 2 kB each
+KEPT = 20_000
+
+
+class Event:
+    """A list, from when it was made until it is done."""
+
+    __slots__ = ("began", "final", "ranked", "seq", "start")
+
+    def __init__(self, seq: int, ranked: Ranked) -> None:
+        self.seq = seq
+        self.ranked = ranked
+        self.start: int | None = None if ranked.defer else seq  #: the record that began the wait
+        self.began = ranked.time  #: when
+        self.final: Final | None = None
+
+
+class Events:
+    """The lists of all rankers. Only what the log says is in it; a fold keeps those in memory up to date."""
+
+    def __init__(self, store: Store, kept: int = KEPT) -> None:
+        self._store = store
+        self._kept = kept
+        self._events: OrderedDict[tuple[str, str], Event] = OrderedDict()
+        self._by_start: dict[int, Event] = {}
+
+    def add(self, event: Event) -> None:
+        self._events[event.ranked.ranker, event.ranked.event] = event
+        if event.start is not None:
+            self._by_start[event.start] = event
+        if len(self._events) > self._kept:
+            _, old = self._events.popitem(last=False)
+            self._by_start.pop(old.start or 0, None)
+
+    def cached(self, ranker: str, event: str) -> Event | None:
+        return self._events.get((ranker, event))
+
+    def get(self, ranker: str, event: str) -> Event | None:
+        """The list of that id; None where there was none, or so long ago that the log has forgotten it."""
+        found = self._events.get((ranker, event))
+        if found is not None:
+            return found
+        names = ranked_id(ranker, event), activated_id(ranker, event), final_id(ranker, event)
+        entries = self._store.find(names)
+        if names[0] not in entries:
+            return None
+        ranked = decode(entries[names[0]].body)
+        assert isinstance(ranked, Ranked)
+        found = Event(entries[names[0]].seq, ranked)
+        if names[1] in entries:
+            activated = decode(entries[names[1]].body)
+            assert isinstance(activated, Activated)
+            found.start, found.began = entries[names[1]].seq, activated.time
+        if names[2] in entries:
+            final = decode(entries[names[2]].body)
+            assert isinstance(final, Final)
+            found.final = final
+        self.add(found)
+        return found
+
+    def started(self, starts: list[int]) -> list[Event]:
+        """The lists whose waits these records began, ascending."""
+        out = []
+        at = 0
+        while at < len(starts):
+            event = self._by_start.get(starts[at])
+            if event is not None:
+                out.append(event)
+                at += 1
+                continue
+            wanted = set(starts[at : at + 1000])
+            read = self._store.read(starts[at] - 1, 2000)
+            for entry in read:
+                if entry.seq in wanted:
+                    record = decode(entry.body)
+                    assert isinstance(record, Ranked | Activated)
+                    found = self.get(record.ranker, record.event)
+                    if found is not None:
+                        out.append(found)
+            last = read[-1].seq if read else starts[-1]
+            while at < len(starts) and starts[at] <= last:
+                at += 1
+        return out
+
+    def forget(self, ranker: str) -> None:
+        """Those of a ranker that is no more."""
+        for at in [at for at in self._events if at[0] == ranker]:
+            self._by_start.pop(self._events.pop(at).start or 0, None)

@@ -1,0 +1,385 @@
+"""The state of the service: a fold over the records of its log.
+
+Only :meth:`Fold.apply` changes it, one record after the other in the order of the log, and all it looks at is the
+record and the state: the same log gives the same state, to the bit, on any machine.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from msgspec import Struct, msgpack
+
+from driftrank.policies.base import Policy
+from driftrank.policies.durations import seconds
+from driftrank.policies.learner import Learner
+from driftrank.serve.config import policy_of
+from driftrank.serve.events import Event, Events
+from driftrank.serve.metrics import Metrics
+from driftrank.serve.pending import Pending
+from driftrank.serve.query import Query, begin
+from driftrank.serve.records import (
+    Activated,
+    Clicked,
+    Final,
+    Imported,
+    Ranked,
+    RankerDeleted,
+    RankerSet,
+    Record,
+    Reset,
+    Warm,
+)
+from driftrank.serve.store.base import Snapshot, Store
+from driftrank.wire import ItemId, RankerSettings
+
+CHECKPOINT = "checkpoint"
+#: settings that make what was learnt so far useless
+_RESTART = ("policy", "k", "seed", "horizon")
+
+
+class Ranker:
+    """A ranker: settings, and counts over all its queries."""
+
+    def __init__(self, name: str, settings: RankerSettings, since: int) -> None:
+        self.name = name
+        self.since = since  #: the record that began it; what was learnt before does not count
+        self.queries = self.lists = self.steps = self.clicks = 0
+        self.pending = Pending()
+        #: of lists whose clicks are collected: those so far, and how many items were shown
+        self.collected: dict[int, tuple[list[int], int | None]] = {}
+        #: the lists behind waits that an activation began
+        self.deferred: dict[int, int] = {}
+        self.set(settings)
+
+    def set(self, settings: RankerSettings) -> None:
+        self.settings = settings
+        self.policy: Policy = policy_of(settings)
+        self.wait = seconds("wait", settings.wait)
+        self.keep = seconds("forget_items", settings.forget_items)
+
+    def restart(self, seq: int) -> None:
+        """Forget what was learnt."""
+        self.since = seq
+        self.queries = self.lists = self.steps = self.clicks = 0
+
+
+class Ready(NamedTuple):
+    """A learner that has all items of a coming list."""
+
+    query: Query | None  #: which it was copied from, if from any
+    version: int  #: at which time
+    learner: Learner
+
+
+class _SavedRanker(Struct):
+    settings: RankerSettings
+    since: int
+    queries: int
+    lists: int
+    steps: int
+    clicks: int
+    pending: bytes
+    collected: dict[int, tuple[list[int], int | None]]
+    deferred: dict[int, int]
+
+
+class _Saved(Struct):
+    clock: float
+    rankers: dict[str, _SavedRanker]
+
+
+class Fold:
+    """Rankers, queries, waiting lists."""
+
+    def __init__(self, store: Store, metrics: Metrics) -> None:
+        self._store = store
+        self.metrics = metrics
+        self.seq = 0  #: the last record folded
+        self.clock = 0.0  #: the time of it
+        self.rankers: dict[str, Ranker] = {}
+        self.events = Events(store)
+        #: queries in memory, the least recently used first
+        self.queries: OrderedDict[tuple[str, str], Query] = OrderedDict()
+        self.dirty: set[tuple[str, str]] = set()  #: those that differ from their snapshots
+        self.nbytes = 0  #: of the queries in memory
+        #: queries that are no more, while their snapshots may still be there
+        self.gone: set[tuple[str, str]] = set()
+        #: learners that were made ready for a list; taken as they are if nothing happened in between
+        self.ready: dict[tuple[str, str], Ready] = {}
+        self._apply: dict[type, Callable[[int, Any], None]] = {
+            Ranked: self._ranked,
+            Activated: self._activated,
+            Clicked: self._clicked,
+            Final: self._final,
+            Warm: self._warm,
+            RankerSet: self._ranker_set,
+            RankerDeleted: self._ranker_deleted,
+            Reset: self._reset,
+            Imported: self._imported,
+        }
+
+    def apply(self, seq: int, record: Record) -> None:
+        """Fold the next record."""
+        self._apply[type(record)](seq, record)
+        self.seq = seq
+        self.clock = max(self.clock, record.time)
+
+    # -- queries ---------------------------------------------------------------------------------------------------
+
+    def query(self, ranker: Ranker, name: str) -> Query | None:
+        """The query, from memory or from its snapshot."""
+        at = (ranker.name, name)
+        found = self.queries.get(at)
+        if found is not None:
+            self.queries.move_to_end(at)
+            return found
+        snapshot = None if at in self.gone else self._store.get_snapshot(snapshot_name(*at))
+        if snapshot is None or snapshot.seq < ranker.since:
+            return None
+        found = Query.from_bytes(snapshot.body)
+        self._keep(at, found)
+        return found
+
+    def _keep(self, at: tuple[str, str], query: Query) -> None:
+        before = self.queries.pop(at, None)
+        self.nbytes += query.nbytes - (before.nbytes if before else 0)
+        self.queries[at] = query
+
+    def drop(self, at: tuple[str, str]) -> None:
+        """From memory."""
+        query = self.queries.pop(at, None)
+        if query is not None:
+            self.nbytes -= query.nbytes
+        self.dirty.discard(at)
+
+    def _changed(self, seq: int, at: tuple[str, str], query: Query, before: int) -> None:
+        query.seq = seq
+        query.version += 1
+        self.nbytes += query.nbytes - before
+        self.dirty.add(at)
+
+    # -- records ---------------------------------------------------------------------------------------------------
+
+    def _ranked(self, seq: int, record: Ranked) -> None:
+        ready = self.ready.pop((record.ranker, record.event), None)
+        ranker = self.rankers.get(record.ranker)
+        if ranker is None:
+            return
+        self.events.add(Event(seq, record))
+        ranker.lists += 1
+        if not record.defer:
+            ranker.pending.add(seq, record.time)
+        at = (record.ranker, record.query)
+        query = self.query(ranker, record.query)
+        if query is not None and query.seq >= seq:  # of a snapshot that has it
+            ranker.queries += query.since == seq
+            return
+        if query is None:
+            items = record.shown if record.items is None else record.items
+            fits = ready is not None and ready.query is None and ready.learner.policy is ranker.policy
+            learner = ready.learner if ready and fits else self._begin(ranker, record.query, items, record.features)
+            query = self._new(ranker, record.query, learner, seq, record.time)
+        elif ready is not None and ready.query is query and ready.version == query.version:
+            learner = ready.learner
+        else:
+            learner = None
+        size = query.nbytes
+        query.offered(record, ranker.keep, learner)
+        self._changed(seq, at, query, size)
+
+    def _begin(
+        self, ranker: Ranker, query: str, items: Sequence[ItemId], features: list[list[float]] | None = None
+    ) -> Learner:
+        settings = ranker.settings
+        return begin(
+            ranker.policy, settings.k, items, features, seed=settings.seed, horizon=settings.horizon, query=query
+        )
+
+    def _new(self, ranker: Ranker, name: str, learner: Learner, seq: int, time: float) -> Query:
+        """A query that nobody asked before."""
+        query = Query(learner, seq)
+        query.seen = dict.fromkeys(learner.items, time)  # type: ignore[arg-type]
+        query.measure()
+        self._keep((ranker.name, name), query)
+        ranker.queries += 1
+        return query
+
+    def _activated(self, seq: int, record: Activated) -> None:
+        ranker, event = self._event(record)
+        if ranker is not None and event is not None:
+            event.start, event.began = seq, record.time
+            ranker.pending.add(seq, record.time)
+            ranker.deferred[seq] = event.seq
+
+    def _clicked(self, seq: int, record: Clicked) -> None:
+        ranker, event = self._event(record)
+        if ranker is not None and event is not None and event.start is not None and event.start in ranker.pending:
+            clicks, shown = ranker.collected.get(event.start, ([], None))
+            ranker.collected[event.start] = (
+                sorted({*clicks, *record.clicks}),  # a click cannot be taken back
+                max(shown or 0, record.shown or 0) or None,
+            )
+
+    def _final(self, seq: int, record: Final) -> None:
+        ranker, event = self._event(record)
+        if ranker is None or event is None:
+            return
+        event.final = record
+        waited = event.start is not None and ranker.pending.remove(event.start)
+        if event.start is not None:
+            ranker.collected.pop(event.start, None)
+            ranker.deferred.pop(event.start, None)
+        ranked = event.ranked
+        self.metrics.add("lists_finalised", (record.ranker, ranked.arm, record.how))
+        if not waited or record.how == "dropped":
+            return
+        self.metrics.add("clicks", (record.ranker, ranked.arm), len(record.clicks))
+        if ranked.arm == "holdout":
+            return
+        query = self.query(ranker, ranked.query)
+        if query is None or event.seq < max(query.since, ranker.since):  # started anew since
+            return
+        ranker.steps += 1
+        ranker.clicks += len(record.clicks)
+        if query.seq >= seq:
+            return
+        size, alarms = query.nbytes, query.learner.alarm_count
+        shown = ranked.shown[: record.shown]
+        query.learn(shown, record.clicks, record.time, ranked)
+        if query.learner.alarm_count > alarms:
+            self.metrics.add("changes_detected", (record.ranker,), query.learner.alarm_count - alarms)
+        self._changed(seq, (record.ranker, ranked.query), query, size)
+
+    def _warm(self, seq: int, record: Warm) -> None:
+        ranker = self.rankers.get(record.ranker)
+        if ranker is None:
+            return
+        ranker.steps += 1
+        ranker.clicks += len(record.clicks)
+        at = (record.ranker, record.query)
+        query = self.query(ranker, record.query)
+        if query is not None and query.seq >= seq:
+            ranker.queries += query.since == seq
+            return
+        if query is None:
+            learner = self._begin(ranker, record.query, record.ranking)
+            query = self._new(ranker, record.query, learner, seq, record.time)
+        size = query.nbytes
+        query.learn(record.ranking, record.clicks, max(query.now, record.time))
+        self._changed(seq, at, query, size)
+
+    def _ranker_set(self, seq: int, record: RankerSet) -> None:
+        ranker = self.rankers.get(record.ranker)
+        if ranker is None:
+            self.rankers[record.ranker] = Ranker(record.ranker, record.settings, seq)
+            return
+        before = policy_of(ranker.settings), ranker.settings
+        ranker.set(record.settings)
+        if ranker.policy != before[0] or any(
+            getattr(before[1], name) != getattr(record.settings, name) for name in _RESTART if name != "policy"
+        ):
+            ranker.restart(seq)
+            self._drop_all(record.ranker)
+
+    def _ranker_deleted(self, seq: int, record: RankerDeleted) -> None:
+        if self.rankers.pop(record.ranker, None) is not None:
+            self._drop_all(record.ranker)
+            self.events.forget(record.ranker)
+
+    def _reset(self, seq: int, record: Reset) -> None:
+        ranker = self.rankers.get(record.ranker)
+        if ranker is None:
+            return
+        if record.query is None:
+            ranker.restart(seq)
+            self._drop_all(record.ranker)
+            return
+        query = self.query(ranker, record.query)
+        if query is None or query.seq >= seq:
+            return
+        at = (record.ranker, record.query)
+        if record.gone or ranker.policy.contextual:  # features are not kept without what was learnt with them
+            ranker.queries -= 1
+            self.drop(at)
+            self.gone.add(at)
+            return
+        fresh = Query(self._begin(ranker, record.query, list(query.seen)), seq)
+        fresh.seen, fresh.all_seen, fresh.sweep = query.seen, query.all_seen, query.sweep
+        fresh.measure()
+        self._keep(at, fresh)
+        self.dirty.add(at)
+
+    def _imported(self, seq: int, record: Imported) -> None:
+        ranker = self.rankers.get(record.ranker)
+        if ranker is None:
+            return
+        query = self.query(ranker, record.query)
+        if query is not None and query.seq >= seq:
+            return
+        ranker.queries += query is None
+        fresh = Query.from_bytes(record.state)
+        fresh.since = fresh.seq = seq
+        ranker.steps += fresh.steps - (query.steps if query else 0)
+        ranker.clicks += fresh.clicks - (query.clicks if query else 0)
+        ranker.lists += fresh.lists - (query.lists if query else 0)
+        at = (record.ranker, record.query)
+        self._keep(at, fresh)
+        self.dirty.add(at)
+
+    def _event(self, record: Activated | Clicked | Final) -> tuple[Ranker | None, Event | None]:
+        ranker = self.rankers.get(record.ranker)
+        return ranker, None if ranker is None else self.events.get(record.ranker, record.event)
+
+    def _drop_all(self, ranker: str) -> None:
+        for at in [at for at in self.queries if at[0] == ranker]:
+            self.drop(at)
+
+    # -- snapshots -------------------------------------------------------------------------------------------------
+
+    def snapshots(self, which: Iterable[tuple[str, str]]) -> list[Snapshot]:
+        """Of queries in memory, as they are now; they are no longer dirty."""
+        out = []
+        for at in which:
+            query = self.queries.get(at)
+            if query is not None and at in self.dirty:
+                out.append(Snapshot(snapshot_name(*at), query.seq, query.to_bytes()))
+                self.dirty.discard(at)
+                self.gone.discard(at)
+        return out
+
+    def checkpoint(self) -> Snapshot:
+        """All but the queries."""
+        rankers = {
+            name: _SavedRanker(
+                r.settings, r.since, r.queries, r.lists, r.steps, r.clicks, r.pending.to_bytes(), r.collected,
+                r.deferred,
+            )
+            for name, r in self.rankers.items()
+        }  # fmt: skip
+        return Snapshot(CHECKPOINT, self.seq, msgpack.encode(_Saved(self.clock, rankers)))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Begin where a checkpoint was made; the records after it come next."""
+        saved = msgpack.decode(snapshot.body, type=_Saved)
+        self.seq, self.clock = snapshot.seq, saved.clock
+        for name, its in saved.rankers.items():
+            ranker = self.rankers[name] = Ranker(name, its.settings, its.since)
+            ranker.queries, ranker.lists, ranker.steps, ranker.clicks = its.queries, its.lists, its.steps, its.clicks
+            ranker.pending = Pending.from_bytes(its.pending)
+            ranker.collected, ranker.deferred = its.collected, its.deferred
+
+    @property
+    def oldest(self) -> int:
+        """The oldest record that may still be asked for."""
+        first = [self.seq + 1]
+        for ranker in self.rankers.values():
+            first += [n for n in (ranker.pending.first,) if n is not None]
+            first += ranker.deferred.values()
+        return min(first)
+
+
+def snapshot_name(ranker: str, query: str) -> str:
+    return f"q/{ranker}/{query}"

@@ -1,0 +1,151 @@
+"""Lists: what is asked for, what is chosen, what is answered."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+
+from driftrank.kernels.rng import key_of
+from driftrank.policies.learner import Learner
+from driftrank.serve.config import ServerSettings
+from driftrank.serve.fold import Ranker
+from driftrank.serve.records import WHY, Ranked
+from driftrank.wire import Item, ItemId, RankedItem, RankerSettings, RankRequest, RankResponse
+
+_DRAW = re.compile(r"[^\n]*:(\d{1,19})")
+
+
+class Ask:
+    """A rank request, checked: candidates, features, positions taken, the baseline."""
+
+    __slots__ = ("baseline", "features", "items", "k", "pinned")
+
+    def __init__(self, limits: ServerSettings, settings: RankerSettings, request: RankRequest) -> None:
+        if len(request.query) > limits.max_query:
+            raise ValueError(f"query: {len(request.query)} characters, at most {limits.max_query} are allowed")
+        if len(request.items) > limits.max_items:
+            raise ValueError(f"items: {len(request.items)}, at most {limits.max_items} are allowed")
+        items: list[ItemId] = []
+        rows: list[list[float] | None] = []
+        described = False
+        for item in request.items:
+            if isinstance(item, Item):
+                items.append(item.id)
+                rows.append(item.features)
+                described = described or item.features is not None
+            else:
+                items.append(item)
+                rows.append(None)
+        for id_ in items:
+            check_id("items", id_, limits.max_id)
+        if len(set(items)) < len(items):
+            twice = next(item for n, item in enumerate(items) if item in items[:n])
+            raise ValueError(f"items: {twice!r} occurs twice")
+        if request.excluded:
+            out = set(request.excluded)
+            rows = [row for item, row in zip(items, rows, strict=True) if item not in out]
+            items = [item for item in items if item not in out]
+        if not items:
+            raise ValueError("items: there is none to show")
+        self.features: list[list[float]] | None = None
+        if described:
+            if None in rows:
+                raise ValueError("features: must be given for all items or for none")
+            self.features = [row for row in rows if row is not None]
+            if any(not math.isfinite(x) for row in self.features for x in row):
+                raise ValueError("features: must be finite numbers")
+        if request.k is not None and not 1 <= request.k <= settings.k:
+            raise ValueError(f"k={request.k}: must be from 1 to the ranker's {settings.k}")
+        self.k = min(request.k or settings.k, len(items))
+        self.items = items
+        self.baseline = items
+        if request.baseline is not None:
+            known = dict.fromkeys(items)
+            first = [item for item in dict.fromkeys(request.baseline) if item in known]
+            self.baseline = [*first, *(item for item in items if item not in set(first))]
+        if settings.mode == "safe" and self.baseline is not items:  # new items begin where the baseline has them
+            if self.features is not None:
+                by = dict(zip(items, self.features, strict=True))
+                self.features = [by[item] for item in self.baseline]
+            self.items = self.baseline
+        self.pinned: dict[int, ItemId] = {}
+        if request.pinned:
+            named: dict[str, ItemId] = {str(item): item for item in items}
+            for name, position in request.pinned.items():
+                if name not in named:
+                    raise ValueError(f"pinned: {name!r} is not among the items")
+                if not 1 <= position <= self.k:
+                    raise ValueError(f"pinned: {name!r} at position {position}: must be from 1 to {self.k}")
+                if position in self.pinned:
+                    raise ValueError(f"pinned: two items at position {position}")
+                self.pinned[position] = named[name]
+
+
+def chosen_list(
+    learner: Learner, ask: Ask, arm: str, now: float, key: int
+) -> tuple[list[ItemId], str, list[float | None], bytes | None]:
+    """The list: items, why, scores, and what the policy must be told when it learns."""
+    taken = set(ask.pinned.values())
+    free = ask.k - len(taken)
+    chosen: list[ItemId] = []
+    why, memo = "", None
+    score: list[float | None] = []
+    if arm in ("shadow", "holdout"):
+        chosen = [item for item in ask.baseline if item not in taken][:free]
+        why, score = "b" * free, [None] * free
+    elif free:
+        candidates = [item for item in ask.items if item not in taken] if taken else ask.items
+        ranking = learner.rank(candidates, k=free, now=now, key=key)
+        chosen = list(ranking)  # type: ignore[arg-type]
+        best = set(learner.greedy(candidates, free))
+        why = "".join(["l" if item in best else "e" for item in chosen])
+        score = [x if math.isfinite(x) else None for x in ranking.scores.tolist()]
+        memo = ranking.memo.astype("<f8").tobytes() if learner.policy.memo and not taken else None
+    if not taken:
+        return chosen, why, score, memo
+    rest = iter(zip(chosen, why, score, strict=True))
+    merged = [
+        (ask.pinned[position], "p", None) if position in ask.pinned else next(rest) for position in range(1, ask.k + 1)
+    ]
+    return [m[0] for m in merged], "".join(m[1] for m in merged), [m[2] for m in merged], None
+
+
+def response(ranker: Ranker, ranked: Ranked) -> RankResponse:
+    width = ranker.policy.memo
+    if ranker.policy.propensities and ranked.memo is not None:
+        propensities = np.frombuffer(ranked.memo, "<f8")[::width].tolist()
+        items = [
+            RankedItem(item, n + 1, score, WHY[why], propensity)  # type: ignore[arg-type]
+            for n, (item, score, why, propensity) in enumerate(
+                zip(ranked.shown, ranked.score, ranked.why, propensities, strict=True)
+            )
+        ]
+    else:
+        items = [
+            RankedItem(item, n + 1, score, WHY[why])  # type: ignore[arg-type]
+            for n, (item, score, why) in enumerate(zip(ranked.shown, ranked.score, ranked.why, strict=True))
+        ]
+    return RankResponse(ranked.event, items, ranker.policy.spec, ranked.step)
+
+
+def draw(event_id: str) -> int:
+    """Which draw of its query's randomness a list takes.
+
+    The n of an id that ends in ``:n``, so that a simulation can be repeated; of other ids a hash.
+
+    >>> draw("morning:42"), draw("42") == draw("42"), draw("42") == draw("43")
+    (42, True, False)
+    """
+    found = _DRAW.fullmatch(event_id)
+    return int(found[1]) if found else key_of(event_id)
+
+
+def check_id(name: str, value: ItemId, longest: int) -> None:
+    """Ids are texts that are not empty and not too long, or integers of 64 bits."""
+    if isinstance(value, str):
+        if not 1 <= len(value) <= longest:
+            raise ValueError(f"{name}: an id of {len(value)} characters; from 1 to {longest} are allowed")
+    elif not -(2**63) <= value < 2**63:
+        raise ValueError(f"{name}: {value} is too large; ids that are numbers have 64 bits")

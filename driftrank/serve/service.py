@@ -1,0 +1,521 @@
+"""The ranking service, without the web: what the routes call.
+
+A request becomes records, the records are committed, then folded; only then is it answered. Nothing in memory changes
+before that, so a commit that fails has not happened at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from msgspec import DecodeError
+
+from driftrank.kernels.rng import key_of
+from driftrank.policies.learner import Learner
+from driftrank.serve.committer import Committer, Named, QueueFull, Settled
+from driftrank.serve.config import ServerSettings, check_ranker
+from driftrank.serve.events import Event
+from driftrank.serve.fold import CHECKPOINT, Fold, Ranker, Ready, snapshot_name
+from driftrank.serve.judging import after_the_end, positions
+from driftrank.serve.lists import Ask, check_id, chosen_list, draw, response
+from driftrank.serve.metrics import Metrics
+from driftrank.serve.problems import Refused
+from driftrank.serve.query import Query, begin, extend
+from driftrank.serve.records import (
+    WHY,
+    Activated,
+    Clicked,
+    Final,
+    Imported,
+    Ranked,
+    RankerDeleted,
+    RankerSet,
+    Reset,
+    Warm,
+    activated_id,
+    clicked_id,
+    decode,
+    final_id,
+    ranked_id,
+)
+from driftrank.serve.store.base import Store, StoreDamaged, StoreError
+from driftrank.serve.upkeep import Upkeep
+from driftrank.wire import (
+    Activation,
+    Counted,
+    Feedback,
+    FeedbackResult,
+    ItemId,
+    ItemState,
+    QueryState,
+    RankerInfo,
+    RankerSettings,
+    RankRequest,
+    RankResponse,
+    WarmRow,
+)
+
+_log = logging.getLogger("driftrank.serve")
+
+
+class Replay(NamedTuple):
+    """How the service came up."""
+
+    records: int
+    seconds: float
+    checkpoint: int  #: the record up to which snapshots were used
+
+
+class Service:
+    """Rankers over a store. Make it, ``await start()``, use it, ``await stop()``."""
+
+    def __init__(self, store: Store, settings: ServerSettings, *, clock: Callable[[], float] = time.time) -> None:
+        self.settings = settings
+        self.metrics = Metrics()
+        self.ready = False
+        self.stopping = False  #: long answers end
+        self._store = store
+        self._clock = clock
+        self._fold = Fold(store, self.metrics)
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> Replay:
+        """Fold the log, make the rankers that the settings name, begin to look after time and memory."""
+        self._committer = Committer(self._store, self._fold.apply, limit=self.settings.queue, committed=self._committed)
+        self._upkeep = Upkeep(self._fold, self._store, self._committer, self.settings, self.metrics, self.now)
+        replay = await self._replay()
+        for name, settings in {"default": RankerSettings(), **self.settings.rankers}.items():
+            ranker = self._fold.rankers.get(name)
+            # a default ranker that the settings say nothing of may have been changed by a request
+            if ranker is None or (settings != RankerSettings() and settings != ranker.settings):
+                await self._set(name, settings)
+        self._gauges()
+        self._upkeep.start()
+        self.ready = True
+        return replay
+
+    async def stop(self) -> None:
+        """Write what must be written, so that the next start is quick."""
+        self.ready = False
+        await self._upkeep.stop()
+        await self._committer.close()
+        self._store.close()
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing can be written at the moment."""
+        return self._committer.problem if self.ready else "the service is starting or stopping"
+
+    async def _replay(self) -> Replay:
+        began = time.perf_counter()
+        checkpoint = self._store.get_snapshot(CHECKPOINT)
+        if checkpoint is not None:
+            self._fold.restore(checkpoint)
+        first = self._fold.seq
+        damage = self._store.verify(first)
+        if damage is not None:
+            _log.error("the log is damaged: %s", damage)
+        self._fold.metrics = Metrics()  # what was counted before the start is not counted again
+        records = 0
+        while entries := self._store.read(self._fold.seq, 2_000):
+            for entry in entries:
+                try:
+                    record = decode(entry.body)
+                except DecodeError as error:
+                    raise StoreDamaged(f"record {entry.seq} is none that this version knows ({error})") from None
+                self._fold.apply(entry.seq, record)
+            records += len(entries)
+            self._upkeep.folded(len(entries))
+            await self._upkeep.shrink()
+            await asyncio.sleep(0)
+        self._fold.metrics = self.metrics
+        out = Replay(records, time.perf_counter() - began, first)
+        self.metrics.add("replayed_records", (), records)
+        self.metrics.gauge("replay_seconds", lambda: out.seconds)
+        return out
+
+    def _gauges(self) -> None:
+        fold = self._fold
+        self.metrics.gauge("ready", lambda: self.ready and self.problem is None)
+        self.metrics.gauge("state_bytes", lambda: fold.nbytes)
+        self.metrics.gauge("resident_queries", lambda: len(fold.queries))
+        self.metrics.gauge("lists_pending", lambda: {(name,): len(r.pending) for name, r in fold.rankers.items()})
+        self.metrics.gauge("store_bytes", self._store.size)
+        self.metrics.gauge("commit_queue_length", lambda: self._committer.queued)
+
+    def _committed(self, records: int, took: float) -> None:
+        self.metrics.add("records_appended", (), records)
+        self.metrics.observe("commit_duration_seconds", (), took)
+        self._upkeep.folded(records)
+
+    def now(self) -> float:
+        """The server's time. It stands still where the clock is set back."""
+        return max(self._clock(), self._fold.clock)
+
+    async def _append(self, records: Sequence[Named], *, urgent: bool = False) -> list[Settled]:
+        try:
+            return await self._committer.append(records, urgent=urgent)
+        except QueueFull:
+            raise Refused(
+                429, "too many requests", "more records wait to be written than should", {"Retry-After": "1"}
+            ) from None
+        except StoreError as error:
+            raise Refused(503, "the store cannot be written", str(error), {"Retry-After": "5"}) from None
+
+    # -- rank ------------------------------------------------------------------------------------------------------
+
+    async def rank(self, name: str, requests: Sequence[RankRequest]) -> list[RankResponse]:
+        """Lists, in the order of the requests. A bad request among them: none is made."""
+        ranker = self.ranker(name)
+        if not self._upkeep.room.is_set():
+            await self._upkeep.room.wait()
+        self._check_batch(len(requests))
+        now = self.now()
+        made: list[Ranked] = []
+        try:
+            for n, request in enumerate(requests):
+                try:
+                    made.append(self._rank(ranker, request, now))
+                except ValueError as error:
+                    where = f"request {n + 1} of {len(requests)}: " if len(requests) > 1 else ""
+                    raise Refused(422, "bad request", f"{where}{error}") from None
+            settled = await self._append([(ranked_id(name, ranked.event), ranked) for ranked in made])
+        finally:
+            for ranked in made:
+                self._fold.ready.pop((name, ranked.event), None)
+        out = []
+        for request, ranked, (_, new) in zip(requests, made, settled, strict=True):
+            answer = ranked
+            if not new:
+                answer = self._again(ranker, ranked.event, request).ranked
+            else:
+                self.metrics.add("lists", (name, ranked.arm))
+                for letter in ranked.why:
+                    self.metrics.add("items_shown", (name, WHY[letter]))
+            out.append(response(ranker, answer))
+        return out
+
+    def _again(self, ranker: Ranker, event_id: str, request: RankRequest) -> Event:
+        """The list that a retried call asks for."""
+        event = self._fold.events.get(ranker.name, event_id)
+        if event is None:  # pragma: no cover - it was in the log a moment ago
+            raise Refused(503, "try again", "the list is being forgotten", {"Retry-After": "1"})
+        if event.ranked.query != request.query:
+            raise Refused(409, "event id taken", f"event_id={event_id!r}: was used for another query")
+        return event
+
+    def _rank(self, ranker: Ranker, request: RankRequest, now: float) -> Ranked:
+        settings = ranker.settings
+        ask = Ask(self.settings, settings, request)
+        event_id = request.event_id
+        if event_id is None:
+            event_id = f"{int(now * 1000):x}-{os.urandom(8).hex()}"
+        else:
+            self._check_id("event_id", event_id)
+            known = self._fold.events.cached(ranker.name, event_id)
+            if known is not None:
+                return self._again(ranker, event_id, request).ranked
+        query = self._fold.query(ranker, request.query)
+        learner = self._learner(ranker, request.query, query, ask, event_id)
+        key = learner.key_at(draw(event_id))
+        arm: str = settings.mode
+        if settings.holdout and (key_of(f"holdout/{ranker.name}/{event_id}") >> 11) * 2.0**-53 < settings.holdout:
+            arm = "holdout"
+        offered = ask.items if query is None or query.missing(ask.items) or ask.features else None
+        if offered is None and query is not None and len(query.seen) != len(ask.items):
+            offered = ask.items
+        shown, why, score, memo = chosen_list(learner, ask, arm, now, key)
+        return Ranked(
+            ranker.name, request.query, event_id, now, learner.steps + 1, shown, why, key, score, arm, offered,
+            ask.features if offered is not None and learner.policy.contextual else None, memo, request.defer,
+        )  # fmt: skip
+
+    def _learner(self, ranker: Ranker, name: str, query: Query | None, ask: Ask, event_id: str) -> Learner:
+        """One that knows all candidates; the query's own stays as it is until the list is in the log."""
+        settings = ranker.settings
+        if query is None:
+            learner = begin(
+                ranker.policy, settings.k, ask.items, ask.features, seed=settings.seed, horizon=settings.horizon,
+                query=name,
+            )  # fmt: skip
+            self._fold.ready[ranker.name, event_id] = Ready(None, 0, learner)
+            return learner
+        new = query.missing(ask.items)
+        if not new and not (ask.features and ranker.policy.contextual):
+            return query.learner
+        learner = query.learner.copy()
+        extend(learner, new, ask.items, ask.features)
+        self._fold.ready[ranker.name, event_id] = Ready(query, query.version, learner)
+        return learner
+
+    # -- feedback --------------------------------------------------------------------------------------------------
+
+    async def feedback(self, name: str, said: Sequence[Feedback]) -> list[FeedbackResult]:
+        """What became of each. A malformed one among them: none is taken."""
+        ranker = self.ranker(name)
+        self._check_batch(len(said))
+        now = self.now()
+        out: list[FeedbackResult | None] = []
+        records: list[Named] = []
+        where: list[int] = []
+        for n, feedback in enumerate(said):
+            try:
+                found = self._judge(ranker, feedback, now)
+            except ValueError as error:
+                self.metrics.add("feedback", (name, "malformed"))
+                at = f"feedback {n + 1} of {len(said)}: " if len(said) > 1 else ""
+                raise Refused(422, "bad request", f"{at}{error}") from None
+            if isinstance(found, FeedbackResult):
+                out.append(found)
+            else:
+                out.append(None)
+                records.append(found)
+                where.append(n)
+        settled = await self._append(records) if records else []
+        for n, (_, record), (_, new) in zip(where, records, settled, strict=True):
+            assert isinstance(record, Final | Clicked)
+            out[n] = self._outcome(ranker, record, new)
+        results = [result for result in out if result is not None]
+        for result in results:
+            self.metrics.add("feedback", (name, result.outcome))
+        return results
+
+    def _judge(self, ranker: Ranker, feedback: Feedback, now: float) -> FeedbackResult | Named:
+        """What it is already known to be, or the record that it makes."""
+        self._check_id("event_id", feedback.event_id)
+        event = self._fold.events.get(ranker.name, feedback.event_id)
+        if event is None:
+            return FeedbackResult(feedback.event_id, "orphan", detail="no list has this event_id")
+        clicks, shown = positions(event.ranked, feedback)
+        if event.start is None:
+            return FeedbackResult(feedback.event_id, "inactive", detail="the list was deferred and is not activated")
+        if event.final is not None:
+            return after_the_end(event.final, feedback.event_id, clicks, shown)
+        if now >= event.began + ranker.wait:
+            return FeedbackResult(feedback.event_id, "late", detail="the wait for clicks was over")
+        if ranker.settings.second_click == "update":
+            name = clicked_id(ranker.name, feedback.event_id, clicks, shown)
+            return name, Clicked(ranker.name, feedback.event_id, now, clicks, shown, feedback.time)
+        name = final_id(ranker.name, feedback.event_id)
+        return name, Final(ranker.name, feedback.event_id, now, "feedback", clicks, shown, feedback.time)
+
+    def _outcome(self, ranker: Ranker, record: Final | Clicked, new: bool) -> FeedbackResult:
+        event = self._fold.events.get(ranker.name, record.event)
+        if event is None:  # the ranker was deleted meanwhile
+            return FeedbackResult(record.event, "orphan")
+        if isinstance(record, Clicked):
+            if not new:
+                return FeedbackResult(record.event, "duplicate", len(record.clicks))
+            clicks, _ = ranker.collected.get(event.start or 0, (record.clicks, None))
+            return FeedbackResult(record.event, "collected", len(clicks))
+        if not new:
+            assert event.final is not None
+            return after_the_end(event.final, record.event, record.clicks, record.shown)
+        if event.ranked.arm == "holdout":
+            return FeedbackResult(record.event, "holdout", len(record.clicks))
+        query = self._fold.query(ranker, event.ranked.query)
+        if query is None or event.seq < max(query.since, ranker.since):
+            return FeedbackResult(record.event, "forgotten", detail="what was learnt was reset since")
+        return FeedbackResult(record.event, "counted", len(record.clicks))
+
+    async def activate(self, event_id: str, names: Iterable[str]) -> Activation:
+        """A deferred list was shown. It is looked for in these rankers."""
+        self._check_id("event_id", event_id)
+        found = [event for name in names if (event := self._fold.events.get(name, event_id)) is not None]
+        if not found:
+            raise Refused(404, "no such event", f"event_id={event_id!r}: no list has it")
+        if len(found) > 1:
+            raise Refused(
+                409, "which?", "several rankers have such a list: use /v1/rankers/{ranker}/events/{id}/activate"
+            )
+        ranked = found[0].ranked
+        if found[0].start is not None:  # shown is shown
+            return Activation(event_id, "duplicate")
+        name = activated_id(ranked.ranker, event_id)
+        ((_, new),) = await self._append([(name, Activated(ranked.ranker, event_id, self.now()))])
+        return Activation(event_id, "activated" if new else "duplicate")
+
+    # -- rankers and queries ---------------------------------------------------------------------------------------
+
+    def ranker(self, name: str) -> Ranker:
+        if not self.ready:
+            raise Refused(503, "Not ready", "the service is starting or stopping", {"Retry-After": "1"})
+        try:
+            return self._fold.rankers[name]
+        except KeyError:
+            raise Refused(404, "no such ranker", f"ranker {name!r}: there is none of this name") from None
+
+    def ranker_names(self) -> list[str]:
+        return sorted(self._fold.rankers)
+
+    def ranker_settings(self) -> dict[str, RankerSettings]:
+        return {name: ranker.settings for name, ranker in self._fold.rankers.items()}
+
+    def info(self, name: str) -> RankerInfo:
+        r = self.ranker(name)
+        return RankerInfo(name, r.settings, r.queries, r.lists, r.steps, r.clicks, len(r.pending))
+
+    async def put_ranker(self, name: str, settings: RankerSettings) -> RankerInfo:
+        """Make a ranker or change it. Where policy, k, seed or horizon change, it starts to learn anew."""
+        try:
+            check_ranker(name, settings)
+        except ValueError as error:
+            raise Refused(422, "bad settings", str(error)) from None
+        await self._set(name, settings)
+        return self.info(name)
+
+    async def _set(self, name: str, settings: RankerSettings) -> None:
+        now = self.now()
+        await self._append([(_once("ranker"), RankerSet(name, now, settings))], urgent=True)
+
+    async def delete_ranker(self, name: str) -> None:
+        self.ranker(name)
+        await self._append([(_once("ranker"), RankerDeleted(name, self.now()))])
+
+    async def reset(self, name: str, query: str | None = None, *, gone: bool = False) -> None:
+        """Forget what was learnt; of one query, or of all."""
+        ranker = self.ranker(name)
+        if query is not None and self._fold.query(ranker, query) is None:
+            raise _no_query(name, query)
+        await self._append([(_once("reset"), Reset(name, self.now(), query, gone))])
+
+    def query_names(self, name: str, after: str, limit: int) -> list[str]:
+        """Names of queries, sorted; those in memory and those written out."""
+        self.ranker(name)
+        prefix = snapshot_name(name, "")
+        stored = [n.removeprefix(prefix) for n in self._store.snapshot_names(prefix, prefix + after, limit)]
+        fresh = sorted(q for r, q in self._fold.queries if r == name and q > after)[:limit]
+        found = sorted({*stored, *fresh})[:limit]
+        ranker = self.ranker(name)
+        return [q for q in found if (name, q) in self._fold.queries or self._stored(ranker, q)]
+
+    def _stored(self, ranker: Ranker, query: str) -> bool:
+        if (ranker.name, query) in self._fold.gone:
+            return False
+        snapshot = self._store.get_snapshot(snapshot_name(ranker.name, query))
+        return snapshot is not None and snapshot.seq >= ranker.since
+
+    def query(self, name: str, query_name: str) -> QueryState:
+        """What is known of a query, explained."""
+        ranker = self.ranker(name)
+        query = self._fold.query(ranker, query_name)
+        if query is None:
+            raise _no_query(name, query_name)
+        learner = query.learner
+        beliefs = learner.beliefs(now=self.now())
+        changed: dict[Any, int] = {}
+        last = None
+        for alarm in learner.alarms:
+            last = alarm.step
+            for item in learner.items if alarm.everything else [alarm.item]:
+                changed[item] = alarm.step
+        items = [
+            ItemState(
+                item, _finite(b.estimate), _finite(b.bonus), _finite(b.samples), _finite(b.score),
+                query.last_offered(item), changed.get(item),
+            )
+            for item, b in beliefs.items()
+        ]  # fmt: skip
+        return QueryState(
+            name, query_name, ranker.policy.spec, query.steps, query.lists, query.clicks, last, learner.alarm_count,
+            items,
+        )  # fmt: skip
+
+    async def warmstart(self, name: str, rows: Sequence[WarmRow], batch: str | None) -> Counted:
+        """Learn from lists of an old log, in their order. The same batch again counts once."""
+        ranker = self.ranker(name)
+        k, now = ranker.settings.k, self.now()
+        batch = batch or os.urandom(8).hex()
+        self._check_id("batch", batch)
+        records: list[Named] = []
+        for n, row in enumerate(rows):
+            try:
+                self._check_query(row.query)
+                if not row.ranking:
+                    raise ValueError("ranking: must name at least one item")
+                for item in row.ranking:
+                    self._check_id("ranking", item)
+                if len(set(row.ranking)) < len(row.ranking):
+                    raise ValueError(f"ranking={row.ranking!r}: an item occurs twice")
+                if any(not 1 <= c <= len(row.ranking) for c in row.clicks):
+                    raise ValueError(f"clicks={row.clicks!r}: positions go from 1 to {len(row.ranking)}")
+            except ValueError as error:
+                raise Refused(422, "bad request", f"row {n + 1}: {error}") from None
+            clicks = sorted({c for c in row.clicks if c <= k})
+            when = min(now, row.time) if isinstance(row.time, (int, float)) else now
+            records.append((f"w/{name}/{batch}/{n}", Warm(name, row.query, when, row.ranking[:k], clicks)))
+        new = 0
+        for at in range(0, len(records), 1000):
+            new += sum(is_new for _, is_new in await self._append(records[at : at + 1000]))
+        return Counted(new, len(records) - new)
+
+    async def export(self, name: str) -> AsyncIterator[tuple[str, bytes]]:
+        """The state of every query."""
+        ranker = self.ranker(name)
+        prefix, after = snapshot_name(name, ""), ""
+        await self._upkeep.snapshot([at for at in self._fold.dirty if at[0] == name])
+        while names := self._store.snapshot_names(prefix, prefix + after, 100):
+            for full in names:
+                if self.stopping:  # half an export must not look like a whole one
+                    raise Refused(503, "Stopping", "the service is stopping")
+                after = full.removeprefix(prefix)
+                if self.ranker(name) is not ranker or (name, after) in self._fold.gone:
+                    continue
+                snapshot = self._store.get_snapshot(full)
+                if snapshot is not None and snapshot.seq >= ranker.since:
+                    yield after, snapshot.body
+            await asyncio.sleep(0)
+
+    async def import_(self, name: str, states: Sequence[tuple[str, bytes]]) -> Counted:
+        """Take over the state of queries from another service with the same policy."""
+        ranker = self.ranker(name)
+        now = self.now()
+        records: list[Named] = []
+        for query, state in states:
+            try:
+                self._check_query(query)
+                learner = Query.from_bytes(state).learner
+                if learner.policy != ranker.policy or learner.k != ranker.settings.k:
+                    raise ValueError(
+                        f"of {learner.policy.spec} with k={learner.k}, this ranker has {ranker.policy.spec} with"
+                        f" k={ranker.settings.k}"
+                    )
+            except ValueError as error:
+                raise Refused(422, "bad state", f"query {query!r}: {error}") from None
+            records.append((_once("import"), Imported(name, query, now, state)))
+        for at in range(0, len(records), 100):
+            await self._append(records[at : at + 100])
+        return Counted(len(records))
+
+    # -- limits ----------------------------------------------------------------------------------------------------
+
+    def _check_batch(self, n: int) -> None:
+        if not 1 <= n <= self.settings.max_batch:
+            raise Refused(422, "bad request", f"{n} requests at once: must be from 1 to {self.settings.max_batch}")
+
+    def _check_id(self, name: str, value: ItemId) -> None:
+        check_id(name, value, self.settings.max_id)
+
+    def _check_query(self, query: str) -> None:
+        if len(query) > self.settings.max_query:
+            raise ValueError(f"query: {len(query)} characters, at most {self.settings.max_query} are allowed")
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def _no_query(ranker: str, query: str) -> Refused:
+    return Refused(404, "no such query", f"query {query!r}: ranker {ranker!r} has never been asked it")
+
+
+def _once(kind: str) -> str:
+    """An id for what is done as often as it is asked."""
+    return f"{kind}/{os.urandom(12).hex()}"

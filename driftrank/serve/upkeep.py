@@ -1,0 +1,182 @@
+"""What must be done whether or not anybody asks: silence becomes final, memory stays in bounds, the log short."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+from driftrank.serve.committer import Committer, Named
+from driftrank.serve.config import ServerSettings
+from driftrank.serve.events import Event
+from driftrank.serve.fold import CHECKPOINT, Fold, Ranker, snapshot_name
+from driftrank.serve.metrics import Metrics
+from driftrank.serve.records import Final, decode, final_id
+from driftrank.serve.store.base import Store, StoreError
+
+_log = logging.getLogger("driftrank.serve")
+#: queries written in one go; the loop answers requests in between
+_SLICE = 64
+#: lists finalised in one go
+_DUE = 1000
+
+
+class Upkeep:
+    """Looks after the state of a service while it runs."""
+
+    def __init__(
+        self, fold: Fold, store: Store, committer: Committer, settings: ServerSettings, metrics: Metrics,
+        now: Callable[[], float],
+    ) -> None:  # fmt: skip
+        self._fold = fold
+        self._store = store
+        self._committer = committer
+        self._settings = settings
+        self._metrics = metrics
+        self._now = now
+        self._tasks: list[asyncio.Task[None]] = []
+        self._new = 0  # records since the last checkpoint
+        self._memory = settings.memory_bytes
+        self._full = asyncio.Event()
+        self._checkpoint_due = asyncio.Event()
+        self._checkpointing = asyncio.Lock()
+        self.room = asyncio.Event()  #: whether there is memory for more
+        self.room.set()
+
+    def start(self) -> None:
+        for work in (self._finalise_silence, self._write_out, self._take_checkpoints):
+            self._tasks.append(asyncio.create_task(self._forever(work)))
+
+    async def stop(self) -> None:
+        """Write what must be written, so that the next start is quick."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._new:
+            try:
+                await self.checkpoint()
+            except StoreError as error:  # the log has it all
+                _log.warning("no checkpoint at the end: %s", error)
+
+    def folded(self, records: int) -> None:
+        """So many records more are in the state."""
+        self._new += records
+        if self._new >= self._settings.checkpoint_every:
+            self._checkpoint_due.set()
+        if self._fold.nbytes > self._memory:
+            self._full.set()
+            if self._fold.nbytes > 1.25 * self._memory:
+                self.room.clear()
+
+    async def _forever(self, work: Callable[[], Awaitable[None]]) -> None:
+        what = work.__name__.strip("_").replace("_", " ")
+        while True:
+            try:
+                await work()
+            except StoreError as error:
+                _log.error("cannot %s: %s; trying again", what, error)
+                await asyncio.sleep(1)
+            except Exception:
+                _log.exception("cannot %s; trying again", what)
+                await asyncio.sleep(1)
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    async def _finalise_silence(self) -> None:
+        """A list whose wait is over is done."""
+        more = False
+        for ranker in list(self._fold.rankers.values()):
+            now = self._now()
+            due = ranker.pending.due(now - ranker.wait, _DUE)
+            records: list[Named] = [
+                (final_id(ranker.name, event.ranked.event), _overdue(ranker, event, now))
+                for event in self._fold.events.started(due)
+            ]
+            if records:
+                await self._committer.append(records, urgent=True)
+            more = more or len(due) == _DUE
+        shortest = min((ranker.wait for ranker in self._fold.rankers.values()), default=10.0)
+        await asyncio.sleep(0 if more else min(1.0, shortest / 10))
+
+    # -- memory ----------------------------------------------------------------------------------------------------
+
+    async def _write_out(self) -> None:
+        await self._full.wait()
+        try:
+            await self.shrink()
+        finally:  # if nothing can be written, better use more memory than answer nothing
+            self.room.set()
+
+    async def shrink(self) -> None:
+        """Write out the least recently used queries until there is room."""
+        fold = self._fold
+        while fold.nbytes > 0.9 * self._memory and fold.queries:
+            oldest = [at for at, _ in zip(fold.queries, range(_SLICE), strict=False)]
+            await self.snapshot(oldest)
+            for at in oldest:
+                if at not in fold.dirty:  # changed again while it was written
+                    fold.drop(at)
+            self._metrics.add("evictions", (), len(oldest))
+            if fold.nbytes < 1.25 * self._memory:
+                self.room.set()
+        self._full.clear()
+
+    async def snapshot(self, which: Sequence[tuple[str, str]]) -> None:
+        """Write queries; what cannot be written is dirty as before."""
+        for n in range(0, len(which), _SLICE):
+            dirty = [at for at in which[n : n + _SLICE] if at in self._fold.dirty]
+            if not dirty:
+                continue
+            snapshots = self._fold.snapshots(dirty)
+            try:
+                await self._committer.put_snapshots(snapshots)
+            except BaseException:
+                self._fold.dirty.update(at for at in dirty if at in self._fold.queries)
+                raise
+            self._metrics.add("snapshots_written", (), len(snapshots))
+
+    # -- the log ---------------------------------------------------------------------------------------------------
+
+    async def _take_checkpoints(self) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._checkpoint_due.wait(), self._settings.checkpoint_seconds)
+        if self._new:
+            await self.checkpoint()
+        await self._forget_old()
+
+    async def checkpoint(self) -> None:
+        """From here on a start needs only what comes after."""
+        async with self._checkpointing:
+            fold, new = self._fold, self._new
+            self._checkpoint_due.clear()
+            checkpoint, gone = fold.checkpoint(), list(fold.gone)
+            await self.snapshot(list(fold.dirty))
+            # a query that came back is in memory, or its snapshot is a new one
+            gone = [at for at in gone if at in fold.gone and at not in fold.queries]
+            await self._committer.put_snapshots([checkpoint], [snapshot_name(*at) for at in gone])
+            fold.gone.difference_update(gone)
+            self._new -= new
+
+    async def _forget_old(self) -> None:
+        """Retention: drop records that are old, in snapshots, and that nobody waits for."""
+        until = self._now() - self._settings.retention_seconds
+        checkpoint = self._store.get_snapshot(CHECKPOINT)
+        bound = min(self._fold.oldest, checkpoint.seq if checkpoint else 0)
+        while True:
+            before = 0
+            for entry in self._store.read(0, 1000):
+                if entry.seq >= bound or decode(entry.body).time >= until:
+                    break
+                before = entry.seq + 1
+            if not before:
+                return
+            self._metrics.add("records_forgotten", (), await self._committer.run(self._store.forget, before))
+
+
+def _overdue(ranker: Ranker, event: Event, now: float) -> Final:
+    collected = ranker.collected.get(event.start or 0)
+    if collected is not None:
+        return Final(ranker.name, event.ranked.event, now, "feedback", *collected)
+    how = "silence" if ranker.settings.silence == "no_click" else "dropped"
+    return Final(ranker.name, event.ranked.event, now, how)
