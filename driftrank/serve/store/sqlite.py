@@ -39,6 +39,8 @@ from driftrank.validation import check_choice
 #: rows of one statement at most; SQLite takes 32,766 parameters
 _MOST = 4096
 
+_object = msgspec.json.Decoder(dict)
+
 #: rows that are read at once when checking the log
 _CHUNK = 10_000
 
@@ -350,7 +352,7 @@ class SQLiteStore(Store):
     def _give_back(self) -> None:
         """Let the file shrink by the pages that have become free."""
         with contextlib.suppress(sqlite3.Error):  # what was asked for has been done
-            self._writer.execute(f"PRAGMA incremental_vacuum({_GIVEN_BACK})").fetchall()
+            self._writer.executescript(f"PRAGMA incremental_vacuum({_GIVEN_BACK})")  # execute would do one page
             self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def _bound_wal(self) -> None:
@@ -375,7 +377,7 @@ def _fault(seq: Any, id: Any, crc: Any, body: Any) -> str | None:
     if not intact(seq, id, crc, body):
         return "its checksum is wrong"
     try:
-        msgspec.json.decode(body, type=dict)
+        _object.decode(body)
     except (msgspec.DecodeError, RecursionError):
         return "it is not a JSON object"
     return None
