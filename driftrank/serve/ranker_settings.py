@@ -1,0 +1,99 @@
+"""Whether a ranker can be what its settings say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from driftrank.policies.base import Policy, Problem
+from driftrank.policies.bubble_rank import BubbleRank
+from driftrank.policies.durations import seconds
+from driftrank.policies.registry import default_policy, parse_policy
+from driftrank.serve.keys import is_hash
+from driftrank.validation import check_choice, check_integer, check_number
+from driftrank.wire import RankerSettings
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+#: BubbleRank must know how many lists there will be. Where nobody says, it plans for so many; of two neighbours one
+#: must then win 222 times in a row before they change places.
+SAFE_HORIZON = 1_000_000
+
+
+def check_name(name: str) -> None:
+    """Whether a ranker can be called so."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            f"ranker={name!r}: must be up to 64 letters, digits, dots, dashes or underscores, a letter or digit first"
+        )
+
+
+def check_ranker(name: str, settings: RankerSettings) -> None:
+    """Whether a ranker of this name can have these settings; ValueError names the parameter that is in the way."""
+    check_name(name)
+    for parameter, check in CHECKS.items():
+        check(parameter, getattr(settings, parameter))
+    wait, kept = seconds("wait", settings.wait), seconds("forget_items", settings.forget_items)
+    if kept < wait:
+        raise ValueError(
+            f"forget_items={settings.forget_items!r}: must be no shorter than wait={settings.wait!r}, "
+            "as lists that wait for clicks need their items"
+        )
+    policy = policy_of(settings)
+    # what a policy misses (a horizon, say) shows when it is put to a problem
+    L = settings.k + 1
+    policy.fields(policy.parameters(Problem(L, settings.k, settings.horizon, settings.horizon, int(policy.contextual))))
+
+
+def policy_of(settings: RankerSettings) -> Policy:
+    """The policy that a ranker learns with.
+
+    >>> policy_of(RankerSettings(policy="CascadeSWUCB:window=24h")).spec
+    'CascadeSWUCB:window=24h'
+    """
+    policy = default_policy() if settings.policy is None else parse_policy(settings.policy)
+    if policy.oracle:
+        raise ValueError(f"policy={settings.policy!r}: must be told the truth, which only a simulation knows")
+    if settings.mode != "safe":
+        return policy
+    if settings.policy is None:
+        policy = BubbleRank()
+    if not isinstance(policy, BubbleRank):
+        raise ValueError(f"policy={settings.policy!r}: in mode 'safe' must be BubbleRank, or left out")
+    policy = policy.replace(initial="given")  # around the baseline: that is what is safe about it
+    if policy.delta == "auto" and policy.horizon is None and settings.horizon is None:
+        policy = policy.replace(horizon=SAFE_HORIZON)
+    return policy
+
+
+def _policy(name: str, value: Any) -> None:
+    if value is not None:
+        parse_policy(value)
+
+
+def _keys(name: str, value: Any) -> None:
+    for key in value:
+        if not is_hash(key):  # whatever it is, it may be a secret: it does not go into the message
+            raise ValueError(f"{name}: must be hashes of keys, 'sha256:...', as driftrank key makes them")
+
+
+def _context(name: str, value: Any) -> None:
+    if len(set(value)) < len(value) or "" in value:
+        raise ValueError(f"{name}={value!r}: must be names of features, each once")
+
+
+#: what each parameter must be, whatever the others are
+CHECKS: dict[str, Callable[[str, Any], object]] = {
+    "policy": _policy,
+    "k": lambda name, value: check_integer(name, value, 1, 1000),
+    "mode": lambda name, value: check_choice(name, value, ("live", "shadow", "safe")),
+    "holdout": lambda name, value: check_number(name, value, 0, 1, open_high=True),
+    "wait": seconds,
+    "silence": lambda name, value: check_choice(name, value, ("no_click", "drop")),
+    "second_click": lambda name, value: check_choice(name, value, ("refuse", "update")),
+    "forget_items": seconds,
+    "seed": lambda name, value: check_integer(name, value, 0, 2**64 - 1),
+    "horizon": lambda name, value: check_integer(name, 1 if value is None else value, 1, 2**53),
+    "context": _context,
+    "keys": _keys,
+}
