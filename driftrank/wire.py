@@ -91,7 +91,7 @@ class Activation(Struct, frozen=True):
     outcome: Literal["activated", "duplicate"]
 
 
-class RankerSettings(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+class RankerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How a ranker ranks and learns. Durations: seconds, or texts such as "30m", "24h", "7d"."""
 
     policy: str | None = (

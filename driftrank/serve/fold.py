@@ -276,11 +276,9 @@ class Fold:
         if ranker is None:
             self.rankers[record.ranker] = Ranker(record.ranker, record.settings, seq)
             return
-        before = policy_of(ranker.settings), ranker.settings
+        before = ranker.settings
         ranker.set(record.settings)
-        if ranker.policy != before[0] or any(
-            getattr(before[1], name) != getattr(record.settings, name) for name in _RESTART if name != "policy"
-        ):
+        if any(getattr(before, name) != getattr(record.settings, name) for name in _RESTART):
             ranker.restart(seq)
             self._drop_all(record.ranker)
 

@@ -14,12 +14,12 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from msgspec import DecodeError
+from msgspec import DecodeError, structs
 
 from driftrank.kernels.rng import key_of
 from driftrank.policies.learner import Learner
 from driftrank.serve.committer import Committer, Named, QueueFull, Settled
-from driftrank.serve.config import ServerSettings, check_ranker
+from driftrank.serve.config import ServerSettings, check_ranker, policy_of
 from driftrank.serve.events import Event
 from driftrank.serve.fold import CHECKPOINT, Fold, Ranker, Ready, snapshot_name
 from driftrank.serve.judging import after_the_end, positions
@@ -94,7 +94,7 @@ class Service:
         for name, settings in {"default": RankerSettings(), **self.settings.rankers}.items():
             ranker = self._fold.rankers.get(name)
             # a default ranker that the settings say nothing of may have been changed by a request
-            if ranker is None or (settings != RankerSettings() and settings != ranker.settings):
+            if ranker is None or (settings != RankerSettings() and _explicit(settings) != ranker.settings):
                 await self._set(name, settings)
         self._gauges()
         self._upkeep.start()
@@ -372,8 +372,7 @@ class Service:
         return self.info(name)
 
     async def _set(self, name: str, settings: RankerSettings) -> None:
-        now = self.now()
-        await self._append([(_once("ranker"), RankerSet(name, now, settings))], urgent=True)
+        await self._append([(_once("ranker"), RankerSet(name, self.now(), _explicit(settings)))], urgent=True)
 
     async def delete_ranker(self, name: str) -> None:
         self.ranker(name)
@@ -506,6 +505,11 @@ class Service:
     def _check_query(self, query: str) -> None:
         if len(query) > self.settings.max_query:
             raise ValueError(f"query: {len(query)} characters, at most {self.settings.max_query} are allowed")
+
+
+def _explicit(settings: RankerSettings) -> RankerSettings:
+    """With the policy named: a later version may have another default, and the log must mean the same."""
+    return structs.replace(settings, policy=policy_of(settings).spec)
 
 
 def _finite(value: float | None) -> float | None:
