@@ -101,7 +101,8 @@ class AsyncClient(Common):
             return calls.NEVER_SEEN if wait else None
         body = calls.feedback_body(event_id, clicks, shown, time)
         if wait:
-            return await self._send(calls.feedback(self.name, body))
+            (result,) = await self._send(calls.feedback(self.name, [body]))
+            return result
         async with self._changed:
             if self._closed:
                 raise RuntimeError("feedback: this client is closed")
@@ -114,7 +115,7 @@ class AsyncClient(Common):
         """Several feedbacks, sent at once in one call."""
         given = list(feedbacks)
         bodies = calls.feedback_bodies(given)
-        return calls.aligned(given, await self._send(calls.feedback_many(self.name, bodies)) if bodies else [])
+        return calls.aligned(given, await self._send(calls.feedback(self.name, bodies)) if bodies else [])
 
     async def activate(self, event_id: str) -> Activation:
         """A deferred list was shown."""
@@ -162,6 +163,10 @@ class AsyncClient(Common):
         """What is known of a query."""
         return await self._send(calls.query(self.name, query))
 
+    async def queries(self, after: str = "", limit: int = 100) -> list[str]:
+        """Names of queries, sorted: so many after one of them."""
+        return await self._send(calls.queries(self.name, after, limit))
+
     async def delete_query(self, query: str) -> None:
         await self._send(calls.delete_query(self.name, query))
 
@@ -194,7 +199,7 @@ class AsyncClient(Common):
 
     async def import_(self, state: bytes) -> Counted:
         """Put in what ``export`` gave."""
-        return await self._send(calls.import_(self.name, state))
+        return calls.together([await self._send(call) for call in calls.import_(self.name, state)])
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -244,7 +249,7 @@ class AsyncClient(Common):
         """Send what is there, as much as goes in one call; seconds to wait before the next."""
         wait = 0.0
         try:
-            results = await self._send(calls.feedback_many(self.name, self._outbox.take()), self._rules.once)
+            results = await self._send(calls.feedback(self.name, self._outbox.take()), self._rules.once)
         except ServiceError as error:
             wait = self._outbox.failed(error)
         else:

@@ -104,7 +104,8 @@ class Client(Common):
             return calls.NEVER_SEEN if wait else None
         body = calls.feedback_body(event_id, clicks, shown, time)
         if wait:
-            return self._send(calls.feedback(self.name, body))
+            (result,) = self._send(calls.feedback(self.name, [body]))
+            return result
         with self._changed:
             if self._closed:
                 raise RuntimeError("feedback: this client is closed")
@@ -117,7 +118,7 @@ class Client(Common):
         """Several feedbacks, sent at once in one call."""
         given = list(feedbacks)
         bodies = calls.feedback_bodies(given)
-        return calls.aligned(given, self._send(calls.feedback_many(self.name, bodies)) if bodies else [])
+        return calls.aligned(given, self._send(calls.feedback(self.name, bodies)) if bodies else [])
 
     def activate(self, event_id: str) -> Activation:
         """A deferred list was shown."""
@@ -166,6 +167,10 @@ class Client(Common):
         """What is known of a query."""
         return self._send(calls.query(self.name, query))
 
+    def queries(self, after: str = "", limit: int = 100) -> list[str]:
+        """Names of queries, sorted: so many after one of them."""
+        return self._send(calls.queries(self.name, after, limit))
+
     def delete_query(self, query: str) -> None:
         self._send(calls.delete_query(self.name, query))
 
@@ -198,7 +203,7 @@ class Client(Common):
 
     def import_(self, state: bytes) -> Counted:
         """Put in what ``export`` gave."""
-        return self._send(calls.import_(self.name, state))
+        return calls.together(map(self._send, calls.import_(self.name, state)))
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -241,7 +246,7 @@ class Client(Common):
         with self._changed:
             bodies = self._outbox.take()
         try:
-            results = self._send(calls.feedback_many(self.name, bodies), self._rules.once)
+            results = self._send(calls.feedback(self.name, bodies), self._rules.once)
         except ServiceError as error:
             with self._changed:
                 wait = self._outbox.failed(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -35,6 +35,9 @@ from driftrank.wire import (
 
 T = TypeVar("T")
 
+#: bytes of a call that many lines go into; services take up to 1 MB by default
+LONGEST = 500_000
+
 #: what may be said of a click: an item's id, a position, or beyond doubt an id
 Click = str | int | Clicked
 
@@ -63,12 +66,12 @@ class Call(Generic[T]):
 
 _RANKED = msgspec.json.Decoder(RankResponse)
 _RANKED_MANY = msgspec.json.Decoder(list[RankResponse])
-_RESULT = msgspec.json.Decoder(FeedbackResult)
 _RESULTS = msgspec.json.Decoder(list[FeedbackResult])
 _ACTIVATION = msgspec.json.Decoder(Activation)
 _RANKER = msgspec.json.Decoder(RankerInfo)
 _RANKERS = msgspec.json.Decoder(list[RankerInfo])
 _QUERY = msgspec.json.Decoder(QueryState)
+_NAMES = msgspec.json.Decoder(list[str])
 _COUNTED = msgspec.json.Decoder(Counted)
 _ROWS = msgspec.json.Decoder(list[WarmRow])
 
@@ -115,11 +118,16 @@ def fallback(request: RankRequest) -> RankResponse:
 
     The empty event id says that nothing will be learnt of it.
     """
-    given = request.items if request.baseline is None else request.baseline
-    ids: list[ItemId] = [item.id if isinstance(item, Item) else item for item in given]
-    shown = [item for item in ids if item not in request.excluded and item not in request.pinned]
-    for item, position in sorted(request.pinned.items(), key=lambda pin: pin[1]):
-        shown.insert(position - 1, item)
+    ids: list[ItemId] = [item.id if isinstance(item, Item) else item for item in request.items]
+    known, pinned = set(ids), {}
+    shown: list[ItemId] = []
+    for item in dict.fromkeys([*(item for item in request.baseline or () if item in known), *ids]):
+        if str(item) in request.pinned:
+            pinned[request.pinned[str(item)]] = item
+        elif item not in request.excluded:
+            shown.append(item)
+    for position in sorted(pinned):
+        shown.insert(position - 1, pinned[position])
     ranked = [RankedItem(item, n, None, "baseline") for n, item in enumerate(shown[: request.k], 1)]
     return RankResponse("", ranked, "fallback", 0)
 
@@ -130,11 +138,8 @@ def feedback_body(event_id: str, clicks: Iterable[Click] | None, shown: int | No
     return _encoded(Feedback(event_id, listed, shown, time), FEEDBACK)
 
 
-def feedback(ranker: str, body: bytes) -> Call[FeedbackResult]:
-    return Call("POST", f"{_ranker(ranker)}/feedback", _RESULT, body)
-
-
-def feedback_many(ranker: str, bodies: Iterable[bytes]) -> Call[list[FeedbackResult]]:
+def feedback(ranker: str, bodies: Iterable[bytes]) -> Call[list[FeedbackResult]]:
+    """Also a single one goes as an array: whatever became of it is then an answer, not an error."""
     return Call("POST", f"{_ranker(ranker)}/feedback", _RESULTS, b"[" + b",".join(bodies) + b"]")
 
 
@@ -159,6 +164,11 @@ def activate(ranker: str, event_id: str) -> Call[Activation]:
 
 def query(ranker: str, name: str) -> Call[QueryState]:
     return Call("GET", f"{_ranker(ranker)}/queries/{_part(name)}", _QUERY)
+
+
+def queries(ranker: str, after: str, limit: int) -> Call[list[str]]:
+    check_integer("limit", limit, 1)
+    return Call("GET", f"{_ranker(ranker)}/queries?after={_part(after)}&limit={limit}", _NAMES)
 
 
 def delete_query(ranker: str, name: str) -> Call[bytes]:
@@ -187,19 +197,31 @@ def reset(ranker: str, query: str | None) -> Call[bytes]:
 
 
 def warmstart(ranker: str, rows: Iterable[WarmRow], batch: int) -> Iterator[Call[Counted]]:
-    """The rows of a log, in calls of at most ``batch`` rows."""
+    """The rows of a log, in calls of at most ``batch`` rows, each with a name: repeated, it counts once."""
     check_integer("batch", batch, 1)
-    left = iter(rows)
-    while part := list(islice(left, batch)):
-        yield Call("POST", f"{_ranker(ranker)}/warmstart", _COUNTED, _encoded(part, _ROWS), long=True)
+    left, name = iter(rows), new_event_id()
+    for n in count():
+        part = list(islice(left, batch))
+        if not part:
+            return
+        path = f"{_ranker(ranker)}/warmstart?batch={name}-{n}"
+        yield Call("POST", path, _COUNTED, _encoded(part, _ROWS), long=True)
 
 
 def export(ranker: str) -> Call[bytes]:
     return Call("GET", f"{_ranker(ranker)}/export", None, long=True)
 
 
-def import_(ranker: str, state: bytes) -> Call[Counted]:
-    return Call("POST", f"{_ranker(ranker)}/import", _COUNTED, state, long=True)
+def import_(ranker: str, state: bytes) -> Iterator[Call[Counted]]:
+    """The lines of an export, in calls that are no longer than the service takes."""
+    part: list[bytes] = []
+    size = 0
+    for line in [*state.splitlines(keepends=True), b""]:
+        if part and (not line or size + len(line) > LONGEST):
+            yield Call("POST", f"{_ranker(ranker)}/import", _COUNTED, b"".join(part), long=True)
+            part, size = [], 0
+        part.append(line)
+        size += len(line)
 
 
 def together(parts: Iterable[Counted]) -> Counted:

@@ -100,7 +100,7 @@ def test_rank_and_feedback(make: Any, server: Flaky) -> None:
         "query": "q", "items": [*ITEMS, {"id": 7, "features": [0.5]}], "k": 2, "event_id": "e:1", "excluded": ["c"],
         "pinned": {"a": 1},
     }  # fmt: skip
-    assert told == {"event_id": "e:1", "clicks": ["b", 1, {"id": 7}], "shown": 2, "time": 5.0}
+    assert told == [{"event_id": "e:1", "clicks": ["b", 1, {"id": 7}], "shown": 2, "time": 5.0}]
 
 
 def test_several_lists_in_one_call(make: Any, server: Flaky) -> None:
