@@ -1,4 +1,5 @@
-"""The templates: one run of a policy, many of them on a processor's core; what one list is worth over a run."""
+"""The templates: one run of a policy, many of them on a processor's core; what one list is worth over a run; one list
+in front of one user."""
 
 # ruff: noqa: F821 - the capital names are bound when a policy is compiled
 # mypy: ignore-errors
@@ -157,3 +158,10 @@ def fixed_value(model, alphas, weight, items, room):
     for n in range(weight.shape[0]):
         total += weight[n] * VALUE(model, alphas[n], items, room)
     return total
+
+
+def meet(model, alpha, key, t, items, clicks, room):
+    """Show a list to the user of step ``t``: what it is worth; ``clicks`` gets what this user clicks."""
+    value = VALUE(model, alpha, items, room)
+    CLICK(model, alpha, derive(derive(key, t), USERS), items, clicks)
+    return value
