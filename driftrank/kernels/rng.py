@@ -13,12 +13,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from driftrank.kernels.compile import kernel, pure
+from driftrank.kernels.compile import kernel
 from driftrank.validation import check_integer
 
 _WEYL = np.uint64(0x9E3779B97F4A7C15)
 _MULTIPLY_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MULTIPLY_2 = np.uint64(0x94D049BB133111EB)
+_64_BITS = 2**64 - 1
 _11, _27, _30, _31 = (np.uint64(n) for n in (11, 27, 30, 31))
 
 #: purposes, the last branch of the tree but one
@@ -49,16 +50,20 @@ def below(key, n):
 
 
 def _branch(key: int, *path: int) -> int:
-    """``derive`` along a path, without waiting for the compiler."""
-    with np.errstate(over="ignore"):
-        for n in path:
-            key = int(pure(derive)(np.uint64(key), np.uint64(n)))
+    """``derive`` along a path, with Python's integers: ten times as fast as NumPy's for one key."""
+    for n in path:
+        z = (key + (n + 1) * 0x9E3779B97F4A7C15) & _64_BITS
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _64_BITS
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _64_BITS
+        key = z ^ (z >> 31)
     return key
 
 
 def run_key(seed: int, query: str, run: int) -> int:
     """The key of one run: everything random in it derives from this."""
-    return int(run_keys(seed, query, [run])[0])
+    check_integer("seed", seed, 0, _64_BITS)
+    check_integer("run", run, 0, _64_BITS)
+    return _branch(0, seed, key_of(query), run)
 
 
 def run_keys(seed: int, query: str, runs: Sequence[int]) -> NDArray[np.uint64]:

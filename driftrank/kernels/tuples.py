@@ -70,7 +70,7 @@ class Layout:
             rows.append((begin, ends[f.integer]))
         return np.array(rows, dtype=np.int64).reshape(-1, 2)
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, int]:
         """How many floats and how many integers the state takes."""
         count = {False: 0, True: 0}

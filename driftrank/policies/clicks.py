@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+_ZERO_ONE = frozenset((0, 1))
+
 
 def click_vector(shown: Sequence[Hashable], clicks: Any, *, is_item: bool = False) -> NDArray[np.int8]:
     """The 0/1 vector of a list's clicks.
@@ -20,6 +22,9 @@ def click_vector(shown: Sequence[Hashable], clicks: Any, *, is_item: bool = Fals
     """
     vector = np.zeros(len(shown), np.int8)
     if clicks is None:
+        return vector
+    if type(clicks) is int and not is_item and 0 < clicks <= len(shown):  # first, because most feedback is that
+        vector[clicks - 1] = 1
         return vector
     if isinstance(clicks, np.ndarray) and clicks.ndim == 0:
         clicks = clicks.item()
@@ -38,7 +43,7 @@ def click_vector(shown: Sequence[Hashable], clicks: Any, *, is_item: bool = Fals
             for clicked in clicks:
                 vector[_position(shown, clicked)] = 1
             return vector
-        if len(clicks) != len(shown) or any(not np.isscalar(c) or c not in (0, 1) for c in clicks):
+        if len(clicks) != len(shown) or not _are_zeros_and_ones(clicks):
             raise ValueError(
                 f"clicks={list(clicks)!r}: a vector must hold a 0 or 1 for each of the {len(shown)} items shown"
             )
@@ -52,3 +57,10 @@ def _position(shown: Sequence[Hashable], item: Any) -> int:
     if item not in shown:
         raise ValueError(f"clicks={item!r}: not among the items shown, {list(shown)!r}")
     return list(shown).index(item)
+
+
+def _are_zeros_and_ones(clicks: Any) -> bool:
+    try:
+        return _ZERO_ONE.issuperset(clicks.tolist() if isinstance(clicks, np.ndarray) else clicks)
+    except TypeError:  # something that has parts of its own
+        return False

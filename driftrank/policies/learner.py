@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 from sys import getsizeof
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from driftrank.kernels.compile import specialise
 from driftrank.kernels.rng import key_of, policy_key, run_key
 from driftrank.policies import saved, steps
 from driftrank.policies.alarms import Alarm, forget_alarms, read_alarms
@@ -48,6 +47,10 @@ class RankedItems(list[Item]):
         #: by position, the probability of the item that is shown there given those above; None where not known
         self.propensities = propensities
         self._made = tuple(self)
+
+    #: the slots of the items, and whose they are
+    _slots: NDArray[np.uint32] | None = None
+    _whose: object = None
 
     @property
     def propensity(self) -> float | None:
@@ -107,14 +110,14 @@ class Learner:
         self._key = run_key(seed, query, run)
         self._where = {"seed": seed, "query": query, "run": run}
         self.steps = 0  #: updates so far
-        self._steps: dict[str, Any] = {}
-        self._program = Program.of(policy, problem)
-        self._floats, self._ints = self._program.layout.empty()
+        self._run(Program.shared(policy, problem))
+        self._floats, self._ints = self._program.empty()
         if rows is not None:
             self._views()["features"][: len(rows)] = rows
         self._tokens()
+        self._moved()
         # every slot begins as though it held an item; then those leave that are not there
-        self._call("init_step", self._event(None, None), np.arange(L, dtype=np.uint32), self._token)
+        self._call(steps.init_step, self._event(None, None), self._program.everyone, self._token)
         self._forget(self._free)
 
     # -- use -------------------------------------------------------------------------------------------------------
@@ -156,19 +159,27 @@ class Learner:
         ``candidates`` limits it to some of the items, ``k`` makes it shorter, ``now`` is the time (steps by default),
         ``key`` seeds its randomness (by default the learner's seed and step do: asking twice gives the same list).
         """
-        if k is not None:
-            check_integer("k", k, 1, self.k)
+        program = self._program
         slots = self._candidates(candidates)
-        length = min(self.k if k is None else k, len(slots))
+        length = program.problem.K
+        if k is not None:
+            check_integer("k", k, 1, length)
+            length = k
+        length = min(length, len(slots))
         items = slots[:length].copy()  # any list of candidates will do to start from
         score = np.zeros(length)
         kept = length * self.policy.memo
-        memo = np.full(kept + self._program.scratch, -1.0)
+        memo = np.empty(kept + program.scratch)
+        memo.fill(-1.0)
         event = self._event(now, key)
-        self._call("rank_step", event, slots, self._token, items, score, memo)
-        memo = memo[:kept]
+        self._call(steps.rank_step, event, slots, self._token, items, score, memo)
+        if program.scratch:
+            memo = memo[:kept]
         propensities = memo[:: self.policy.memo].copy() if self.policy.propensities else None
-        return RankedItems((self._slots[i] for i in items), score, memo, int(event[2]), propensities)
+        names = self._slots
+        ranking = RankedItems([names[i] for i in items.tolist()], score, memo, int(event[2]), propensities)
+        ranking._slots, ranking._whose = items, self._table
+        return ranking
 
     def update(
         self, ranking: Sequence[Item], clicks: Any = None, *, item: Item | None = None, now: float | None = None
@@ -179,17 +190,28 @@ class Learner:
         length means none), or the clicked item, or None for no click. ``item`` names the clicked item where
         items are themselves numbers.
         """
-        slots = np.array([self._slot(shown) for shown in _distinct(ranking)], np.uint32)
-        if len(slots) > self.k:
-            raise ValueError(f"ranking has {len(slots)} items: this learner shows at most k={self.k}")
-        vector = click_vector(list(ranking), item if item is not None else clicks, is_item=item is not None)
-        memo, score = np.full(len(slots) * self.policy.memo, -1.0), np.zeros(len(slots))
-        if isinstance(ranking, RankedItems) and ranking.intact and ranking.memo.shape == memo.shape:
-            memo, score = ranking.memo, ranking.scores
-        event = self._event(now, getattr(ranking, "key", None))
-        self._call("update_step", event, slots, score, memo, vector)
+        slots, memo, score, key = None, None, None, None
+        if isinstance(ranking, RankedItems):
+            key = ranking.key
+            if ranking.intact:
+                memo, score = ranking.memo, ranking.scores
+                if ranking._whose is self._table and len(set(ranking)) == len(ranking):
+                    slots = ranking._slots
+        if slots is None:
+            slots = self._slots_of(ranking)
+        n = len(slots)
+        if n > self._program.problem.K:
+            raise ValueError(f"ranking has {n} items: this learner shows at most k={self.k}")
+        shown = ranking if isinstance(ranking, list) else list(ranking)
+        vector = click_vector(shown, item if item is not None else clicks, is_item=item is not None)
+        if memo is None or score is None or memo.shape != (n * self.policy.memo,):
+            memo, score = np.full(n * self.policy.memo, -1.0), np.zeros(n)
+        elif not memo.flags.carray:  # read from somewhere: kernels need their own
+            memo = memo.copy()
+        self._call(steps.update_step, self._event(now, key), slots, score, memo, vector)
         self.steps += 1
-        self._make_room()
+        if self._full is not None and self.steps >= self._full:
+            self._make_room()
 
     def scores(self, *, now: float | None = None) -> dict[Item, float]:
         """What the policy thinks every item is worth (its index, or its estimate where the index is random)."""
@@ -197,8 +219,8 @@ class Learner:
             return {}
         slots = self._candidates(None)
         out = np.zeros(len(slots))
-        self._call("scores_step", self._event(now, None), slots, self._token, out)
-        return {item: float(u) for item, u in zip(self._slot_of, out, strict=True)}
+        self._call(steps.scores_step, self._event(now, None), slots, self._token, out)
+        return dict(zip(self._slot_of, out.tolist(), strict=True))
 
     # -- items come and go -----------------------------------------------------------------------------------------
 
@@ -223,6 +245,7 @@ class Learner:
             self._slots[slot] = item
             self._slot_of[item] = slot
             self._token[slot] = _token(item)
+        self._moved()
         if self.policy.contextual:
             table = self._views()["features"]
             table[slots] = np.eye(len(table))[slots] if rows is None else rows
@@ -246,7 +269,7 @@ class Learner:
         rows = self._new_features(known, features)
         if rows is not None:
             self._views()["features"][slots] = rows
-            self._call("described_step", self._event(None, None), np.array(slots, np.uint32))
+            self._call(steps.described_step, self._event(None, None), np.array(slots, np.uint32))
 
     def remove_items(self, items: Iterable[Item]) -> None:
         """Items that will not be shown again; what was learnt of them is forgotten."""
@@ -257,6 +280,7 @@ class Learner:
             del self._slot_of[self._slots[slot]]
             self._slots[slot] = None
         self._free += gone
+        self._moved()
         self._forget(gone)
 
     # -- saving ----------------------------------------------------------------------------------------------------
@@ -325,12 +349,10 @@ class Learner:
     @classmethod
     def _restored(cls, parts: saved.Saved) -> Learner:
         """The learner of which this was saved; what does not fit raises LookupError, TypeError or ValueError."""
-        from driftrank.policies.registry import parse_policy
-
         header = parts.header
         if header["format"] != saved.FORMAT:
             raise ValueError(f"written in format {header['format']}, this version reads {saved.FORMAT}")
-        policy = parse_policy(header["policy"])
+        policy = _policy_of(header["policy"])
         if header["version"] != policy.version:
             raise ValueError(f"a state of {policy.spec} version {header['version']}, this is version {policy.version}")
         slots, live, free = header["slots"], header["live"], header["free"]
@@ -353,14 +375,14 @@ class Learner:
         if policy.contextual:
             width = header["features"] if learner._described else len(one_hot(len(slots)))
         problem = Problem(len(slots), header["k"], header["horizon"], header["room"], width)
-        learner._steps = {}
-        learner._program = Program.of(policy, problem)
+        learner._run(Program.shared(policy, problem))
         floats, ints = learner._program.layout.sizes
         for row, size, kind in ((parts.floats, floats, np.float64), (parts.ints, ints, np.int32)):
             if row.shape != (size,) or row.dtype != kind:
                 raise ValueError("the state has another size than the policy says")
         learner._floats, learner._ints = parts.floats, parts.ints
         learner._tokens()
+        learner._moved()
         return learner
 
     def _views(self) -> dict[str, NDArray[Any]]:
@@ -370,7 +392,7 @@ class Learner:
         """What was in these slots is there no more."""
         if slots:
             forget_alarms(self._views(), slots)
-            self._call("forget_step", self._event(None, None), np.array(slots, np.int64))
+            self._call(steps.forget_step, self._event(None, None), np.array(slots, np.int64))
 
     def _new_features(self, items: list[Item], features: Any) -> NDArray[np.float64] | None:
         """The features of new items, as many numbers as the others have."""
@@ -386,11 +408,15 @@ class Learner:
             raise ValueError("features: must be given, as for the other items")
         return feature_rows(items, features, self._program.problem.features)
 
-    def _call(self, name: str, event: tuple[int, float, np.uint64], *arguments: Any) -> None:
+    def _run(self, program: Program) -> None:
+        self._program = program
+        problem = program.problem
+        #: after how many steps the state must grow
+        self._full = problem.room if problem.horizon is None else None
+
+    def _call(self, template: Any, event: tuple[int, float, np.uint64], *arguments: Any) -> None:
         program = self._program
-        if name not in self._steps:
-            self._steps[name] = _compiled(name, tuple(program.bindings.items()))
-        self._steps[name](self._floats, self._ints, program.layout.offsets, program.row, *event, *arguments)
+        program.step(template)(self._floats, self._ints, program.layout.offsets, program.row, *event, *arguments)
 
     def _event(self, now: float | None, key: int | None) -> tuple[int, float, np.uint64]:
         t = self.steps + 1
@@ -398,14 +424,44 @@ class Learner:
             key = policy_key(self._key, t)
         return t, float(t if now is None else now), np.uint64(key)
 
+    def _moved(self) -> None:
+        """Items are in other slots than before: what was found out about slots is of no use any more."""
+        self._table = object()  # this assignment of slots, and no other
+        self._everyone: NDArray[np.uint32] | None = None
+        self._asked: tuple[Sequence[Item], NDArray[np.uint32]] | None = None
+
     def _candidates(self, candidates: Sequence[Item] | None) -> NDArray[np.uint32]:
         if candidates is None:
-            if not self._slot_of:
-                raise ValueError("candidates: this learner has no items yet")
-            return np.array(list(self._slot_of.values()), np.uint32)
-        if not candidates:
+            if self._everyone is None:
+                if not self._slot_of:
+                    raise ValueError("candidates: this learner has no items yet")
+                self._everyone = np.array(list(self._slot_of.values()), np.uint32)
+            return self._everyone
+        plain = type(candidates) is list or type(candidates) is tuple
+        if plain and self._asked is not None:  # most often they are those of the last time
+            try:
+                if candidates == self._asked[0]:
+                    return self._asked[1]
+            except ValueError:  # items without an order of their own, such as arrays
+                pass
+        slots = self._slots_of(candidates)
+        if not len(slots):
             raise ValueError("candidates: must name at least one item")
-        return np.array([self._slot(item) for item in _distinct(candidates)], np.uint32)
+        if plain:
+            self._asked = candidates[:], slots
+        return slots
+
+    def _slots_of(self, items: Iterable[Item]) -> NDArray[np.uint32]:
+        """The slots of different items."""
+        if type(items) is not list:
+            items = _distinct(items)
+        try:
+            slots = [self._slot_of[item] for item in items]
+            if len(set(slots)) == len(slots):
+                return np.array(slots, np.uint32)
+        except (KeyError, TypeError):
+            pass
+        return np.array([self._slot(item) for item in _distinct(items)], np.uint32)  # it will say what is wrong
 
     def _slot(self, item: Item) -> int:
         try:
@@ -414,46 +470,57 @@ class Learner:
             raise ValueError(f"item {item!r}: not among this learner's items") from None
 
     def _tokens(self) -> None:
-        self._token = np.array([_token(item) for item in self._slots], np.int64)
+        self._token = np.full(len(self._slots), _token(None), np.int64)
+        for item, slot in self._slot_of.items():
+            self._token[slot] = _token(item)
 
     def _make_room(self) -> None:
         """Where nobody said how long it will run, the state grows with the number of steps."""
-        problem = self._program.problem
-        if problem.horizon is None and self.steps >= problem.room:
-            self._relayout(replace(problem, steps=2 * self.steps))
+        self._relayout(replace(self._program.problem, steps=2 * self.steps))
 
     def _relayout(self, problem: Problem) -> None:
         """Copy the state into that of a larger problem."""
-        old, new = self._program, Program.of(self.policy, problem)
+        old, new = self._program, Program.shared(self.policy, problem)
         if new.layout != old.layout:
-            floats, ints = new.layout.empty()
+            floats, ints = new.empty()
             before, after = old.layout.views(self._floats, self._ints), new.layout.views(floats, ints)
             for name, values in before.items():
                 after[name][tuple(slice(0, n) for n in values.shape)] = values
             self.policy.moved(before, after)
             self._floats, self._ints = floats, ints
-        self._program = new
-        self._tokens()
+        more = problem.L - len(self._token)
+        if more:
+            self._token = np.append(self._token, np.full(more, _token(None), np.int64))
+        self._run(new)
 
 
 def load(path: str | os.PathLike[str]) -> Learner:
     """Read a learner written by ``save``. It goes on as though it had never stopped."""
     try:
+        _policy_of.cache_clear()  # a policy that is being worked on may mean another class by now
         return Learner._restored(saved.read(path))
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(f"{os.fspath(path)}: not a saved learner ({error})") from error
 
 
-@cache
-def _compiled(name: str, bindings: tuple[tuple[str, Any], ...]) -> Any:
-    """A step compiled for a policy, once for all its learners."""
-    return specialise(getattr(steps, name), dict(bindings))
-
-
 def _token(item: Item | None) -> int:
+    """What an item's randomness is keyed on: the same for the same name, on every machine."""
     if isinstance(item, int) and 0 <= item < 2**63:
         return int(item)
-    return key_of(str.__repr__(item) if isinstance(item, str) else repr(item)) >> 1
+    return _token_of(str.__repr__(item) if isinstance(item, str) else repr(item))
+
+
+@lru_cache(maxsize=256)
+def _policy_of(spec: str) -> Policy:
+    """The policy that is written so. Finding it takes longer than all the rest of reading a learner."""
+    from driftrank.policies.registry import parse_policy
+
+    return parse_policy(spec)
+
+
+@lru_cache(maxsize=2**14)
+def _token_of(text: str) -> int:
+    return key_of(text) >> 1
 
 
 def _distinct(items: Iterable[Item]) -> list[Any]:

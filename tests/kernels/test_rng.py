@@ -239,3 +239,25 @@ def test_seeds_and_runs_that_are_none():
         with pytest.raises(ValueError, match=message):
             rng.run_key(seed, "", run)
     assert rng.run_key(2**64 - 1, "", 0) != rng.run_key(0, "", 0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_keys_made_without_the_compiler_are_the_kernels(seed):
+    """Python's integers, masked, are the same 64 bits."""
+    generator = np.random.default_rng(seed)
+    n = generator.integers(0, 2**64, 200, np.uint64, endpoint=False)
+    n[:4] = 0, 1, 2**63, 2**64 - 1
+    out = np.empty((200, 200), np.uint64)
+    specialise(branches, {"DERIVE": rng.derive})(n, out)
+    for i in range(0, 200, 7):
+        for j in range(4 + i % 7, 200, 7):
+            assert rng._branch(int(n[i]), int(n[j])) == int(out[i, j])
+    key = rng.run_key(3, "shoes", 4)
+    assert key == int(rng.run_keys(3, "shoes", [4])[0])
+    assert rng.policy_key(key, 2**64 - 1) == rng._branch(rng._branch(key, 2**64 - 1), rng.POLICY)
+
+
+def branches(keys, out):
+    for i in range(keys.shape[0]):
+        for j in range(keys.shape[0]):
+            out[i, j] = DERIVE(keys[i], keys[j])  # noqa: F821
