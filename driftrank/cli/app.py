@@ -29,6 +29,7 @@ driftrank leaderboard          every policy in every environment, on one page
 driftrank simulate             policies against an environment of your choice
 driftrank sweep                policies with many values of their parameters
 driftrank fit                  click models of your own log, to simulate your own users
+driftrank serve                lists that learn from clicks, over HTTP
 driftrank simulate --help      how to choose
 """
 

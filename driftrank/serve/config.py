@@ -134,6 +134,7 @@ def load_settings(
     for name, value in (options or {}).items():
         if value is not None:
             check_known("option", name, _SERVER)
+            value = _from_text(value, _SERVER[name]) if isinstance(value, str) else value
             loading.server(name, value, f"option --{name.replace('_', '-')}")
     return loading.settings()
 
@@ -243,7 +244,7 @@ def _typed(name: str, value: Any, hint: Any, place: str) -> Any:
 
 
 def _from_text(text: str, hint: Any) -> Any:
-    """What a text of the environment stands for; it stays a text where it stands for nothing else."""
+    """What a text of the environment or of an option stands for; it stays a text where it stands for nothing else."""
     kinds = _kinds(hint)
     stripped = text.strip()
     if type(None) in kinds and stripped.lower() in ("", "none"):

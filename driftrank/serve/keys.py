@@ -8,8 +8,10 @@ import re
 import secrets
 from collections.abc import Callable, Mapping
 from enum import Enum
+from typing import TYPE_CHECKING
 
-from driftrank.wire import RankerSettings
+if TYPE_CHECKING:  # ``driftrank key`` works without what a server needs
+    from driftrank.wire import RankerSettings
 
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 _KEY = re.compile(r"dr_[A-Za-z0-9_-]{32}")

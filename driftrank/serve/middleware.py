@@ -164,7 +164,7 @@ class Gate:
             status = status or _GONE
             self._metrics.add("http_requests", (need.route, status))
             self._metrics.observe("http_request_duration_seconds", _LABELS[need.route], took)
-            if self._access_log or status >= 500:
+            if self._access_log or (status >= 500 and not need.free):  # that a server is not ready yet is no news
                 self._line(scope, status, took)
             REQUEST_ID.reset(told)
 
