@@ -6,6 +6,7 @@ record and the state: the same log gives the same state, to the bit, on any mach
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -35,6 +36,7 @@ from driftrank.serve.records import (
 from driftrank.serve.store.base import Snapshot, Store
 from driftrank.wire import ItemId, RankerSettings
 
+_log = logging.getLogger("driftrank.serve")
 CHECKPOINT = "checkpoint"
 #: settings that make what was learnt so far useless
 _RESTART = ("policy", "k", "seed", "horizon")
@@ -57,6 +59,7 @@ class Ranker:
     def set(self, settings: RankerSettings) -> None:
         self.settings = settings
         self.policy: Policy = policy_of(settings)
+        self.spec = self.policy.spec
         self.wait = seconds("wait", settings.wait)
         self.keep = seconds("forget_items", settings.forget_items)
 
@@ -187,7 +190,10 @@ class Fold:
         else:
             learner = None
         size = query.nbytes
-        query.offered(record, ranker.keep, learner)
+        try:
+            query.offered(record, ranker.keep, learner)
+        except ValueError as error:
+            _passed_over(seq, error)
         self._changed(seq, at, query, size)
 
     def _begin(
@@ -248,7 +254,10 @@ class Fold:
             return
         size, alarms = query.nbytes, query.learner.alarm_count
         shown = ranked.shown[: record.shown]
-        query.learn(shown, record.clicks, record.time, ranked)
+        try:
+            query.learn(shown, record.clicks, record.time, ranked)
+        except ValueError as error:
+            _passed_over(seq, error)
         if query.learner.alarm_count > alarms:
             self.metrics.add("changes_detected", (record.ranker,), query.learner.alarm_count - alarms)
         self._changed(seq, (record.ranker, ranked.query), query, size)
@@ -268,7 +277,10 @@ class Fold:
             learner = self._begin(ranker, record.query, record.ranking)
             query = self._new(ranker, record.query, learner, seq, record.time)
         size = query.nbytes
-        query.learn(record.ranking, record.clicks, max(query.now, record.time))
+        try:
+            query.learn(record.ranking, record.clicks, max(query.now, record.time))
+        except ValueError as error:
+            _passed_over(seq, error)
         self._changed(seq, at, query, size)
 
     def _ranker_set(self, seq: int, record: RankerSet) -> None:
@@ -377,6 +389,14 @@ class Fold:
             first += [n for n in (ranker.pending.first,) if n is not None]
             first += ranker.deferred.values()
         return min(first)
+
+
+def _passed_over(seq: int, error: ValueError) -> None:
+    """What a learner does not take: features of another length that came at the same time, say.
+
+    It happens again in every replay, and in the same way: the state stays a function of the log.
+    """
+    _log.warning("record %d: not learnt: %s", seq, error)
 
 
 def snapshot_name(ranker: str, query: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
+from math import isfinite
+from typing import NamedTuple
 
-import numpy as np
+from msgspec import structs
 
 from driftrank.kernels.rng import key_of
 from driftrank.policies.learner import Learner
@@ -38,8 +39,10 @@ class Ask:
             else:
                 items.append(item)
                 rows.append(None)
-        for id_ in items:
-            check_id("items", id_, limits.max_id)
+        longest = limits.max_id
+        if any(type(id_) is not str or not 0 < len(id_) <= longest for id_ in items):
+            for id_ in items:
+                check_id("items", id_, longest)
         if len(set(items)) < len(items):
             twice = next(item for n, item in enumerate(items) if item in items[:n])
             raise ValueError(f"items: {twice!r} occurs twice")
@@ -54,7 +57,7 @@ class Ask:
             if None in rows:
                 raise ValueError("features: must be given for all items or for none")
             self.features = [row for row in rows if row is not None]
-            if any(not math.isfinite(x) for row in self.features for x in row):
+            if any(not isfinite(x) for row in self.features for x in row):
                 raise ValueError("features: must be finite numbers")
         if request.k is not None and not 1 <= request.k <= settings.k:
             raise ValueError(f"k={request.k}: must be from 1 to the ranker's {settings.k}")
@@ -83,51 +86,61 @@ class Ask:
                 self.pinned[position] = named[name]
 
 
-def chosen_list(
-    learner: Learner, ask: Ask, arm: str, now: float, key: int
-) -> tuple[list[ItemId], str, list[float | None], bytes | None]:
-    """The list: items, why, scores, and what the policy must be told when it learns."""
+class Chosen(NamedTuple):
+    """A list, and what there is to say of it."""
+
+    shown: list[ItemId]
+    why: str
+    score: list[float | None]
+    propensity: list[float] | None = None
+    memo: bytes | None = None  #: what the policy must be told again when it learns
+
+
+def choose(learner: Learner, ask: Ask, arm: str, now: float, key: int) -> Chosen:
+    """The list: pinned items in their places, the others by the policy or the baseline."""
     taken = set(ask.pinned.values())
     free = ask.k - len(taken)
-    chosen: list[ItemId] = []
-    why, memo = "", None
-    score: list[float | None] = []
+    candidates = [item for item in ask.items if item not in taken] if taken else ask.items
     if arm in ("shadow", "holdout"):
-        chosen = [item for item in ask.baseline if item not in taken][:free]
-        why, score = "b" * free, [None] * free
+        chosen = Chosen([item for item in ask.baseline if item not in taken][:free], "b" * free, [None] * free)
     elif free:
-        candidates = [item for item in ask.items if item not in taken] if taken else ask.items
-        ranking = learner.rank(candidates, k=free, now=now, key=key)
-        chosen = list(ranking)  # type: ignore[arg-type]
-        best = set(learner.greedy(candidates, free))
-        why = "".join(["l" if item in best else "e" for item in chosen])
-        score = [x if math.isfinite(x) else None for x in ranking.scores.tolist()]
-        memo = ranking.memo.astype("<f8").tobytes() if learner.policy.memo and not taken else None
+        chosen = _ranked(learner, candidates, free, now, key)
+    else:
+        chosen = Chosen([], "", [])
     if not taken:
-        return chosen, why, score, memo
-    rest = iter(zip(chosen, why, score, strict=True))
-    merged = [
+        return chosen
+    rest = iter(zip(chosen.shown, chosen.why, chosen.score, strict=True))
+    merged: list[tuple[ItemId, str, float | None]] = [
         (ask.pinned[position], "p", None) if position in ask.pinned else next(rest) for position in range(1, ask.k + 1)
     ]
-    return [m[0] for m in merged], "".join(m[1] for m in merged), [m[2] for m in merged], None
+    # it is no longer the list that the policy made, so what it would have to be told does not fit
+    return Chosen([m[0] for m in merged], "".join(m[1] for m in merged), [m[2] for m in merged])
+
+
+def _ranked(learner: Learner, candidates: list[ItemId], k: int, now: float, key: int) -> Chosen:
+    ranking = learner.rank(candidates, k=k, now=now, key=key)
+    best = set(learner.greedy(candidates, k))
+    return Chosen(
+        list(ranking),  # type: ignore[arg-type]
+        "".join(["l" if item in best else "e" for item in ranking]),
+        [x if isfinite(x) else None for x in ranking.scores.tolist()],
+        None if ranking.propensities is None else ranking.propensities.tolist(),
+        ranking.memo.astype("<f8").tobytes() if learner.policy.memo else None,
+    )
 
 
 def response(ranker: Ranker, ranked: Ranked) -> RankResponse:
-    width = ranker.policy.memo
-    if ranker.policy.propensities and ranked.memo is not None:
-        propensities = np.frombuffer(ranked.memo, "<f8")[::width].tolist()
+    """What is answered."""
+    items = [
+        RankedItem(item, n + 1, score, WHY[why])  # type: ignore[arg-type]
+        for n, (item, score, why) in enumerate(zip(ranked.shown, ranked.score, ranked.why, strict=True))
+    ]
+    if ranked.propensity is not None:
         items = [
-            RankedItem(item, n + 1, score, WHY[why], propensity)  # type: ignore[arg-type]
-            for n, (item, score, why, propensity) in enumerate(
-                zip(ranked.shown, ranked.score, ranked.why, propensities, strict=True)
-            )
+            structs.replace(item, propensity=propensity)
+            for item, propensity in zip(items, ranked.propensity, strict=True)
         ]
-    else:
-        items = [
-            RankedItem(item, n + 1, score, WHY[why])  # type: ignore[arg-type]
-            for n, (item, score, why) in enumerate(zip(ranked.shown, ranked.score, ranked.why, strict=True))
-        ]
-    return RankResponse(ranked.event, items, ranker.policy.spec, ranked.step)
+    return RankResponse(ranked.event, items, ranker.spec, ranked.step)
 
 
 def draw(event_id: str) -> int:

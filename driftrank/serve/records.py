@@ -25,6 +25,7 @@ class Ranked(Struct, frozen=True, tag="ranked", tag_field="kind", omit_defaults=
     arm: str = "live"  #: live, shadow, safe or holdout
     items: list[ItemId] | None = None  #: the candidates; None: all that the query knows
     features: list[list[float]] | None = None  #: of the candidates
+    propensity: list[float] | None = None  #: of the items shown, given those above; where the policy knows it
     memo: bytes | None = None  #: what the policy must be told again when it learns; doubles, little-endian
     defer: bool = False
 

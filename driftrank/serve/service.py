@@ -23,7 +23,7 @@ from driftrank.serve.config import ServerSettings, check_ranker, policy_of
 from driftrank.serve.events import Event
 from driftrank.serve.fold import CHECKPOINT, Fold, Ranker, Ready, snapshot_name
 from driftrank.serve.judging import after_the_end, positions
-from driftrank.serve.lists import Ask, check_id, chosen_list, draw, response
+from driftrank.serve.lists import Ask, check_id, choose, draw, response
 from driftrank.serve.metrics import Metrics
 from driftrank.serve.problems import Refused
 from driftrank.serve.query import Query, begin, extend
@@ -197,8 +197,8 @@ class Service:
                 answer = self._again(ranker, ranked.event, request).ranked
             else:
                 self.metrics.add("lists", (name, ranked.arm))
-                for letter in ranked.why:
-                    self.metrics.add("items_shown", (name, WHY[letter]))
+                for letter in set(ranked.why):
+                    self.metrics.add("items_shown", (name, WHY[letter]), ranked.why.count(letter))
             out.append(response(ranker, answer))
         return out
 
@@ -231,10 +231,11 @@ class Service:
         offered = ask.items if query is None or query.missing(ask.items) or ask.features else None
         if offered is None and query is not None and len(query.seen) != len(ask.items):
             offered = ask.items
-        shown, why, score, memo = chosen_list(learner, ask, arm, now, key)
+        chosen = choose(learner, ask, arm, now, key)
         return Ranked(
-            ranker.name, request.query, event_id, now, learner.steps + 1, shown, why, key, score, arm, offered,
-            ask.features if offered is not None and learner.policy.contextual else None, memo, request.defer,
+            ranker.name, request.query, event_id, now, learner.steps + 1, chosen.shown, chosen.why, key, chosen.score,
+            arm, offered, ask.features if offered is not None and learner.policy.contextual else None,
+            chosen.propensity, chosen.memo, request.defer,
         )  # fmt: skip
 
     def _learner(self, ranker: Ranker, name: str, query: Query | None, ask: Ask, event_id: str) -> Learner:
@@ -423,7 +424,7 @@ class Service:
             for item, b in beliefs.items()
         ]  # fmt: skip
         return QueryState(
-            name, query_name, ranker.policy.spec, query.steps, query.lists, query.clicks, last, learner.alarm_count,
+            name, query_name, ranker.spec, query.steps, query.lists, query.clicks, last, learner.alarm_count,
             items,
         )  # fmt: skip
 
@@ -448,7 +449,7 @@ class Service:
             except ValueError as error:
                 raise Refused(422, "bad request", f"row {n + 1}: {error}") from None
             clicks = sorted({c for c in row.clicks if c <= k})
-            when = min(now, row.time) if isinstance(row.time, (int, float)) else now
+            when = min(now, max(0.0, row.time)) if isinstance(row.time, (int, float)) else now
             records.append((f"w/{name}/{batch}/{n}", Warm(name, row.query, when, row.ranking[:k], clicks)))
         new = 0
         for at in range(0, len(records), 1000):
@@ -483,7 +484,7 @@ class Service:
                 learner = Query.from_bytes(state).learner
                 if learner.policy != ranker.policy or learner.k != ranker.settings.k:
                     raise ValueError(
-                        f"of {learner.policy.spec} with k={learner.k}, this ranker has {ranker.policy.spec} with"
+                        f"of {learner.policy.spec} with k={learner.k}, this ranker has {ranker.spec} with"
                         f" k={ranker.settings.k}"
                     )
             except ValueError as error:

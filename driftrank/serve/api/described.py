@@ -45,6 +45,8 @@ def route(
     parameters: Mapping[str, Mapping[str, Any]] | None = None,
     example: Any = None,
     problems: Sequence[int] = _ALWAYS,
+    problem: Any = wire.Problem,
+    problem_media: str = MEDIA_TYPE,
 ) -> None:
     """Add a route; the handler's docstring is what people read of it."""
     summary, _, text = (handler.__doc__ or "").strip().partition("\n")
@@ -60,7 +62,7 @@ def route(
             content["example"] = example
         extra["requestBody"] = {"required": True, "content": {_JSON: content}}
     responses: dict[int | str, dict[str, Any]] = {
-        number: {"description": HTTPStatus(number).phrase, "content": {MEDIA_TYPE: {"schema": _schema(wire.Problem)}}}
+        number: {"description": HTTPStatus(number).phrase, "content": {problem_media: {"schema": _schema(problem)}}}
         for number in problems
     }
     good: dict[str, Any] = {"description": HTTPStatus(status).phrase}

@@ -1,0 +1,328 @@
+"""The ranking service under load, with many queries, and from a long log. Client and server share the machine.
+
+    python benchmarks/service.py load [--rounds 5] [--seconds 5] [--connections 32] [--policy NAME]
+    python benchmarks/service.py queries [--queries 1000000]
+    python benchmarks/service.py start [--events 10000000]
+
+``load``: lists and durable feedback, half and half, against an empty route of the same stack (FastAPI's plain request
+route on uvicorn, which gives back what it got), in turn, and the median of the ratios counts; then latencies at half of
+the rate that was reached. ``queries``: every query is asked once, with ten items; how much memory the server took.
+``start``: a log is written by a service, which is then started again; how long that took. The last two need some disk
+(6 GB for the defaults) under ``--folder``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+ITEMS = [f"item-{n}" for n in range(10)]
+QUERIES = 1000
+ECHO = """
+import sys, uvicorn
+from fastapi import FastAPI, Request, Response
+app = FastAPI()
+@app.post("/v1/rankers/{ranker}/{what}")
+async def echo(request: Request) -> Response:
+    return Response(await request.body(), media_type="application/json")
+uvicorn.run(app, port=int(sys.argv[1]), http="httptools", loop="uvloop", log_level="warning", access_log=False)
+"""
+
+
+# -- servers ---------------------------------------------------------------------------------------------------------
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+@contextmanager
+def server(command: list[str], port: int, limit: float = 120) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that listens on a port; ready when it answers a request."""
+    process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    try:
+        until = time.monotonic() + limit
+        while not answers(port):
+            if process.poll() is not None or time.monotonic() > until:
+                raise SystemExit(f"{' '.join(command[:4])}: did not start")
+            time.sleep(0.02)
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+
+def answers(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1) as s:
+            s.sendall(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
+            return s.recv(100).split()[1] in (b"200", b"404")
+    except (OSError, IndexError):
+        return False
+
+
+def serving(port: int, folder: Path, *more: str) -> list[str]:
+    command = [sys.executable, "-m", "driftrank", "serve", "--port", str(port), "--log-level", "warning"]
+    return [*command, "--store", f"sqlite:///{folder / 'bench.db'}", *more]
+
+
+def memory(pid: int) -> tuple[int, int]:
+    """Bytes of memory now, and at most so far."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    found = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines if line.startswith(("VmRSS", "VmHWM"))}
+    return found["VmRSS"], found["VmHWM"]
+
+
+# -- a client that takes little of the machine --------------------------------------------------------------------
+
+
+class Connection(asyncio.Protocol):
+    """One request at a time over one connection."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._answer: asyncio.Future[bytes] | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        head = self._buffer.find(b"\r\n\r\n")
+        if head < 0:
+            return
+        at = self._buffer.index(b"content-length: ") + 16
+        length = int(self._buffer[at : self._buffer.index(b"\r", at)])
+        if len(self._buffer) >= head + 4 + length and self._answer is not None:
+            whole, self._buffer = self._buffer, b""
+            self._answer.set_result(whole)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(error or ConnectionError("closed"))
+
+    async def ask(self, request: bytes) -> bytes:
+        self._answer = asyncio.get_running_loop().create_future()
+        self._transport.write(request)
+        answer = await self._answer
+        if not answer.startswith(b"HTTP/1.1 200"):
+            raise SystemExit(answer.decode())
+        return answer
+
+
+def post(what: str, body: dict[str, Any] | list[dict[str, Any]]) -> bytes:
+    text = json.dumps(body).encode()
+    return b"POST /v1/rankers/default/%s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" % what.encode() + (
+        b"Content-Length: %d\r\n\r\n" % len(text) + text
+    )
+
+
+_EVENT = "EVENT-ID------------"
+#: made once, so that making them is not what is measured
+_RANK = [post("rank", {"query": f"query {n}", "items": ITEMS, "event_id": _EVENT}) for n in range(QUERIES)]
+_FEEDBACK = [post("feedback", {"event_id": _EVENT, "clicks": c}) for c in ([1], [2], [], [4], [], [])]
+
+
+def pairs(run: str) -> Iterator[tuple[bytes, bytes]]:
+    """A list and its feedback, again and again."""
+    n = 0
+    while True:
+        n += 1
+        event = f"{run}-{n:x}".ljust(20, "-")[:20].encode()
+        place = _EVENT.encode()
+        yield _RANK[n * 7919 % QUERIES].replace(place, event), _FEEDBACK[n % 6].replace(place, event)
+
+
+async def connected(port: int, n: int) -> list[Connection]:
+    loop = asyncio.get_running_loop()
+    return [(await loop.create_connection(Connection, "127.0.0.1", port))[1] for _ in range(n)]
+
+
+async def as_fast_as_it_goes(port: int, connections: int, seconds: float, run: str) -> float:
+    """Requests a second, each connection with one under way."""
+    source, done = pairs(run), 0
+    until = time.perf_counter() + seconds
+
+    async def play(connection: Connection) -> None:
+        nonlocal done
+        while time.perf_counter() < until:
+            for request in next(source):
+                await connection.ask(request)
+                done += 1
+
+    began = time.perf_counter()
+    await asyncio.gather(*map(play, await connected(port, connections)))
+    return done / (time.perf_counter() - began)
+
+
+async def at_a_rate(port: int, connections: int, seconds: float, rate: float, run: str) -> list[float]:
+    """Latencies in seconds when requests come at a rate, whether or not earlier ones are answered (those wait)."""
+    source, took = pairs(run), []
+    free: asyncio.Queue[Connection] = asyncio.Queue()
+    for connection in await connected(port, connections):
+        free.put_nowait(connection)
+
+    async def play(due: float) -> None:
+        connection = await free.get()
+        for request in next(source):
+            await connection.ask(request)
+            took.append(time.perf_counter() - due)
+            due = time.perf_counter()
+        free.put_nowait(connection)
+
+    began, sent, tasks = time.perf_counter(), 0, set()
+    while (now := time.perf_counter()) < began + seconds:
+        while began + sent / (rate / 2) <= now:
+            task = asyncio.create_task(play(began + sent / (rate / 2)))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+            sent += 1
+        await asyncio.sleep(0.0005)
+    await asyncio.gather(*tasks)
+    return sorted(took)
+
+
+def run(work: Callable[..., Any], *args: Any) -> Any:
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(work(*args))
+
+
+# -- what is measured ------------------------------------------------------------------------------------------------
+
+
+def load(folder: Path, rounds: int, seconds: float, connections: int, policy: str | None) -> dict[str, Any]:
+    echo_port, port = free_port(), free_port()
+    config = folder / "bench.toml"
+    config.write_text(f'[rankers.default]\npolicy = "{policy}"\n' if policy else "")
+    with (
+        server([sys.executable, "-c", ECHO, str(echo_port)], echo_port),
+        server(serving(port, folder, "--config", str(config)), port),
+    ):
+        rates: dict[str, list[float]] = {"echo": [], "service": []}
+        for number in range(-1, rounds):
+            ways = [("echo", echo_port), ("service", port)]
+            for way, at in ways if number % 2 else reversed(ways):
+                rate = run(as_fast_as_it_goes, at, connections, seconds if number >= 0 else 1.0, f"r{number + 1}")
+                if number >= 0:
+                    rates[way].append(rate)
+        rate = statistics.median(rates["service"])
+        took = run(at_a_rate, port, 4 * connections, 2 * seconds, rate / 2, "half")
+    ratios = [b / a for a, b in zip(rates["echo"], rates["service"], strict=True)]
+    return {
+        "echo requests/s": round(statistics.median(rates["echo"])),
+        "service requests/s": round(rate),
+        "ratio": round(statistics.median(ratios), 3),
+        "ratios": [round(r, 3) for r in ratios],
+        "at requests/s": round(len(took) / (2 * seconds)),
+        "p50 ms": round(took[len(took) // 2] * 1e3, 2),
+        "p99 ms": round(took[int(len(took) * 0.99)] * 1e3, 2),
+        "p99.9 ms": round(took[int(len(took) * 0.999)] * 1e3, 2),
+    }
+
+
+def queries(folder: Path, many: int, connections: int = 16, batch: int = 100) -> dict[str, Any]:
+    port = free_port()
+    with server(serving(port, folder), port) as process:
+
+        async def all_of_them() -> None:
+            starts = iter(range(0, many, batch))
+
+            async def play(connection: Connection) -> None:
+                for start in starts:
+                    asked = range(start, min(start + batch, many))
+                    await connection.ask(
+                        post("rank", [{"query": f"query {n}", "items": ITEMS, "event_id": f"e{n}"} for n in asked])
+                    )
+                    clicked = [{"event_id": f"e{n}", "clicks": [1 + n % 10]} for n in asked if n % 2]
+                    await connection.ask(post("feedback", clicked))
+
+            await asyncio.gather(*map(play, await connected(port, connections)))
+
+        began = time.perf_counter()
+        run(all_of_them)
+        took = time.perf_counter() - began
+        now, most = memory(process.pid)
+    return {
+        "queries": many, "seconds": round(took), "lists/s": round(many / took), "memory MB": round(now / 1e6),
+        "most MB": round(most / 1e6), "store MB": round((folder / "bench.db").stat().st_size / 1e6),
+    }  # fmt: skip
+
+
+def start(folder: Path, events: int, connections: int = 16, batch: int = 200) -> dict[str, Any]:
+    port = free_port()
+    command = serving(port, folder)
+    with server(command, port) as process:
+
+        async def all_of_them() -> None:
+            starts = iter(range(0, events // 2, batch))
+
+            async def play(connection: Connection) -> None:
+                for start in starts:
+                    asked = range(start, min(start + batch, events // 2))
+                    lists = [{"query": f"query {n % QUERIES}", "items": ITEMS, "event_id": f"e{n}"} for n in asked]
+                    await connection.ask(post("rank", lists))
+                    said = [{"event_id": f"e{n}", "clicks": [1 + n % 10] if n % 3 else []} for n in asked]
+                    await connection.ask(post("feedback", said))
+
+            await asyncio.gather(*map(play, await connected(port, connections)))
+
+        began = time.perf_counter()
+        run(all_of_them)
+        wrote = time.perf_counter() - began
+        process.send_signal(signal.SIGKILL)  # no farewell: what came after the last snapshot is replayed
+        process.wait()
+    began = time.perf_counter()
+    with server(command, port):
+        again = time.perf_counter() - began
+    began = time.perf_counter()
+    with server(command, port):
+        after_stop = time.perf_counter() - began
+    return {
+        "events": events, "written in s": round(wrote), "store MB": round((folder / "bench.db").stat().st_size / 1e6),
+        "start after kill -9, s": round(again, 2), "start after a stop, s": round(after_stop, 2),
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("load", "queries", "start"))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--connections", type=int, default=32)
+    parser.add_argument("--policy")
+    parser.add_argument("--queries", type=int, default=1_000_000)
+    parser.add_argument("--events", type=int, default=10_000_000)
+    parser.add_argument("--folder", type=Path, help="where the store is written; a temporary folder by default")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
+        if asked.what == "load":
+            found = load(Path(folder), asked.rounds, asked.seconds, asked.connections, asked.policy)
+        elif asked.what == "queries":
+            found = queries(Path(folder), asked.queries)
+        else:
+            found = start(Path(folder), asked.events)
+    print(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()
