@@ -71,7 +71,7 @@ class SQLiteStore(Store):
 
     def __init__(self, path: str | os.PathLike[str], *, durability: str = "full", timeout: float = 5.0) -> None:
         check_choice("durability", durability, DURABILITIES)
-        self.path = Path(os.path.abspath(path))  # whatever the working folder is later
+        self.path = Path(os.path.realpath(path))  # one file, one lock, whatever links lead to it
         self.damage: list[Damage] = []
         self.last = 0
         self._durability = durability
@@ -296,8 +296,9 @@ class SQLiteStore(Store):
         writer.execute("PRAGMA cache_size=-65536")  # KiB: the index of ids should be in it
         writer.execute("PRAGMA wal_autocheckpoint=4000")  # 16 MB; the default of 4 MB takes a fifth of the speed
         writer.execute(f"PRAGMA journal_size_limit={self.wal_limit}")
-        writer.execute("BEGIN IMMEDIATE")  # fails now if it cannot be written to
-        writer.execute("COMMIT")
+        writer.execute("BEGIN IMMEDIATE")
+        writer.execute("UPDATE meta SET value = value")  # fails now if it cannot be written to
+        writer.execute("ROLLBACK")
         highest = "SELECT max((SELECT coalesce(max(seq), 0) FROM log), (SELECT value FROM meta WHERE name = 'last'))"
         self.last = max(self.last, value(writer, highest))
         self._reader = reader = connect(self.path, self._timeout)

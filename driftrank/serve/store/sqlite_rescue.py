@@ -42,7 +42,7 @@ def rebuild(path: Path, timeout: float, reason: str, fault: Fault) -> Damage:
         raise StoreDamaged(f"{path}: is damaged ({reason}), and nothing in it can be read; it is left as it is")
     aside = _aside(path)
     wal = Path(f"{path}-wal")
-    if wal.exists():  # could not be emptied; beside the new file it would be taken for a part of that
+    if wal.exists():  # another program has the old file open; the new one must not share this with it
         wal.rename(f"{aside}-wal")
     _swap(path, aside, fresh)
     return Damage(good + 1, lost, reason, kept=str(aside))
