@@ -86,6 +86,11 @@ class Layout:
             rows[f.integer][begin:end] = f.fill
         return rows
 
+    @cached_property
+    def begins(self) -> dict[str, int]:
+        """Where in its row every field begins."""
+        return {name: int(begin) for (name, _), (begin, _) in zip(self.fields, self.offsets, strict=True)}
+
     def views(self, floats: NDArray[np.float64], ints: NDArray[np.int32]) -> dict[str, NDArray[Any]]:
         """The fields as arrays of their own shape, sharing memory with the rows."""
         rows = (floats, ints)

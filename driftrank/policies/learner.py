@@ -16,12 +16,14 @@ from driftrank.kernels.rng import key_of, policy_key, run_key
 from driftrank.policies import saved, steps
 from driftrank.policies.alarms import Alarm, forget_alarms, read_alarms
 from driftrank.policies.base import Policy, Problem
+from driftrank.policies.beliefs import Belief, belief
 from driftrank.policies.clicks import click_vector
 from driftrank.policies.features import feature_rows, one_hot
 from driftrank.policies.program import Program
 from driftrank.validation import check_integer
 
 Item = Hashable
+_NO_KEY = np.uint64(0)
 #: bytes of an item's name, and of the objects around a state, about
 _AN_ITEM, _AROUND = 64, 1500
 
@@ -144,7 +146,8 @@ class Learner:
     @property
     def alarm_count(self) -> int:
         """How many changes the policy has found so far."""
-        return int(self._views().get("alarms", [0])[0])
+        at = self._program.layout.begins.get("alarms")
+        return 0 if at is None else int(self._ints[at])
 
     def rank(
         self,
@@ -221,6 +224,52 @@ class Learner:
         out = np.zeros(len(slots))
         self._call(steps.scores_step, self._event(now, None), slots, self._token, out)
         return dict(zip(self._slot_of, out.tolist(), strict=True))
+
+    def beliefs(self, *, now: float | None = None) -> dict[Item, Belief]:
+        """What the policy believes of every item: its estimate, how sure that is, and the score it makes of it.
+
+        >>> import driftrank as dr
+        >>> learner = dr.CascadeUCB1().start(["a", "b"], k=1)
+        >>> for clicked in ("a", None):
+        ...     learner.update(["a"], clicked)
+        >>> learner.beliefs()["a"].estimate, learner.beliefs()["a"].samples
+        (0.5, 2.0)
+        """
+        if not self._slot_of:
+            return {}
+        slots = self._candidates(None)
+        estimate, samples, score = (np.zeros(len(slots)) for _ in range(3))
+        event = self._event(now, None)
+        self._call(steps.believe_step, event, slots, estimate, samples)
+        self._call(steps.scores_step, event, slots, self._token, score)
+        rows = zip(estimate.tolist(), samples.tolist(), score.tolist(), strict=True)
+        optimistic = self.policy.optimistic
+        return {item: belief(*row, optimistic) for item, row in zip(self._slot_of, rows, strict=True)}
+
+    def greedy(self, candidates: Sequence[Item] | None = None, k: int | None = None) -> list[Item]:
+        """The items that look best by what is known, with no wish to learn more: those with the largest estimates.
+
+        Among equals, and among items never seen, which come last, the order is that of the candidates. A policy
+        that estimates nothing (see :class:`Belief`) is asked for its scores.
+        """
+        program = self._program
+        slots = self._candidates(candidates)
+        if k is None:
+            k = program.problem.K
+        else:
+            check_integer("k", k, 1)
+        k = min(k, len(slots))
+        t = self.steps + 1
+        event = t, float(t), _NO_KEY
+        if program.estimates:
+            best = np.empty(k, np.uint32)
+            self._call(steps.greedy_step, event, slots, best, np.empty(k))
+        else:
+            score = np.zeros(len(slots))
+            self._call(steps.scores_step, self._event(None, None), slots, self._token, score)
+            best = slots[np.argsort(-score, kind="stable")[:k]]
+        names = self._slots
+        return [names[slot] for slot in best.tolist()]
 
     # -- items come and go -----------------------------------------------------------------------------------------
 
