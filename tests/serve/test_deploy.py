@@ -1,0 +1,120 @@
+"""What lies in deploy/ fits the server: its settings load, its command lines are ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from driftrank.cli.app import make_app
+from driftrank.serve.config import ServerSettings, load_settings
+from driftrank.serve.keys import new_key
+from driftrank.wire import RankerSettings
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+TOML = DEPLOY / "driftrank.toml"
+UNIT = (DEPLOY / "driftrank.service").read_text("utf-8")
+# as a builder reads it: lines that end in a backslash go on
+CONTAINER = (DEPLOY / "Containerfile").read_text("utf-8").replace("\\\n", " ")
+
+
+def understood(arguments: list[str]) -> dict[str, Any]:
+    """The options of a command line, as ``driftrank serve`` reads them."""
+    name, *options = arguments
+    command: Any = typer.main.get_command(make_app())
+    return dict(command.commands[name].make_context(name, options).params)
+
+
+def instructions(word: str) -> list[str]:
+    return re.findall(rf"^{word} (.*)$", CONTAINER, re.MULTILINE)
+
+
+def variables() -> dict[str, str]:
+    return dict(pair.split("=", 1) for line in instructions("ENV") for pair in shlex.split(line))
+
+
+def test_the_example_loads() -> None:
+    settings = load_settings(TOML)
+    assert set(settings.rankers) == {"default", "shop", "trial", "careful"}
+    assert settings.rankers["shop"].wait == "10m"
+    assert settings.rankers["careful"].mode == "safe"
+
+
+def test_what_is_commented_out_is_the_default(tmp_path: Path) -> None:
+    text = TOML.read_text("utf-8")
+    server, _, shop = text.partition("[rankers.shop]")
+    uncommented = re.sub(r"^# (\w+ = )", r"\1", server, flags=re.MULTILINE).replace('admin_key = "sha256:..."', "")
+    path = tmp_path / "driftrank.toml"
+    path.write_text(uncommented, "utf-8")
+    assert load_settings(path) == ServerSettings()
+    told = dict(re.findall(r"^# (\w+) = (\S+)", shop, re.MULTILINE))
+    assert told.keys() == {"policy", "silence", "second_click", "forget_items", "holdout", "keys"}
+    for name in ("silence", "second_click", "forget_items", "holdout"):
+        assert json.loads(told[name]) == getattr(RankerSettings(), name)
+
+
+def test_every_setting_is_in_the_example() -> None:
+    text = TOML.read_text("utf-8")
+    for name in ServerSettings.__dataclass_fields__.keys() - {"rankers"}:
+        assert re.search(rf"^(# )?{name} = ", text, re.MULTILINE), name
+
+
+def test_the_unit_starts_our_command() -> None:
+    (line,) = re.findall(r"^ExecStart=(.*)$", UNIT, re.MULTILINE)
+    program, *arguments = shlex.split(line)
+    assert Path(program).name == "driftrank"
+    assert understood(arguments)["config"] == Path("/etc/driftrank/driftrank.toml")
+
+
+def test_the_units_variables_are_known() -> None:
+    given = dict(line.split("=", 1) for line in re.findall(r"^Environment=(.*)$", UNIT, re.MULTILINE))
+    assert load_settings(environ=given) == ServerSettings()
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_the_unit_is_one(tmp_path: Path) -> None:
+    unit = tmp_path / "driftrank.service"
+    unit.write_text(UNIT.replace("/opt/driftrank/bin/driftrank", sys.executable), "utf-8")
+    done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_the_container_needs_a_key_and_keeps_its_store_in_the_volume() -> None:
+    (entry,), (command,), (volume,) = (instructions(word) for word in ("ENTRYPOINT", "CMD", "VOLUME"))
+    program, *arguments = json.loads(entry) + json.loads(command)
+    assert program == "driftrank"
+    assert set(understood(arguments).values()) <= {None}
+    settings = load_settings(environ=variables())
+    assert settings.public
+    assert settings.admin_key is None
+    assert settings.store.startswith(f"sqlite:///{volume}/")
+    assert variables()["DRIFTRANK_CACHE_DIR"].startswith(f"{volume}/")
+    assert load_settings(environ={**variables(), "DRIFTRANK_ADMIN_KEY": new_key()[0]}).admin_key
+    assert instructions("EXPOSE") == [str(settings.port)]
+    assert instructions("USER") == ["driftrank"]
+
+
+def test_the_container_copies_what_is_there() -> None:
+    for line in instructions("COPY"):
+        if not line.startswith("--from"):
+            *sources, _ = line.split()
+            assert all((DEPLOY.parent / source).exists() for source in sources)
+
+
+def test_the_containers_check_fails_where_nothing_listens() -> None:
+    (line,) = instructions("HEALTHCHECK")
+    python, *arguments = json.loads(line.partition("CMD ")[2])
+    assert python == "python"
+    environ = {**os.environ, "DRIFTRANK_PORT": "1"}
+    done = subprocess.run([sys.executable, *arguments], env=environ, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "Connection refused" in done.stderr
