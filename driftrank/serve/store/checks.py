@@ -269,8 +269,10 @@ def check_a_store_that_is_closed(benches: Benches) -> None:
 def check_snapshots_replace_each_other(benches: Benches) -> None:
     """The last one put under a name is the one that is there; those that are gone are gone."""
     with benches().open() as store:
-        names = [f"n{i:04}" for i in range(1500)]
-        store.put_snapshots([Snapshot(name, i, b"%d" % i * 100) for i, name in enumerate(names)])
+        names = [f"n{i:04}" for i in range(5000)]
+        store.put_snapshots([Snapshot("x", 0, b"")])
+        store.put_snapshots([Snapshot(name, i, b"%d" % i * 100) for i, name in enumerate(names)], gone=["x"])
+        _same("gone before many", store.get_snapshot("x"), None)
         _same("one of many", store.get_snapshot("n0777"), Snapshot("n0777", 777, b"777" * 100))
         store.put_snapshots([Snapshot("n0001", 5, b"new"), Snapshot("n0002", 6, b"old"), Snapshot("n0002", 7, b"new")])
         _same("replaced", store.get_snapshot("n0001"), Snapshot("n0001", 5, b"new"))

@@ -21,6 +21,7 @@ from driftrank.serve.store.base import (
     Store,
     StoreDamaged,
     StoreError,
+    StoreReadOnly,
 )
 from driftrank.serve.store.lock import FileLock
 from driftrank.serve.store.sqlite_file import (
@@ -276,6 +277,9 @@ class SQLiteStore(Store):
     # -- the file ------------------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
+        if self.path.exists() and not os.access(self.path, os.W_OK):
+            # SQLite would make read-only files beside it, which stay in the way when it can be written to again
+            raise StoreReadOnly(f"{self.path}: cannot be written to")
         with self._errors():
             try:
                 if self._broken.exists():

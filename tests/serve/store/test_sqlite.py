@@ -79,6 +79,8 @@ def test_the_checksum_of_a_long_body_is_that_of_its_whole():
 def test_a_clean_end_leaves_one_file_and_the_lock(bench):
     with bench.open() as store:
         store.append(entries(100))
+        assert store.size() > 40_000
+    assert store.size() == bench.path.stat().st_size
     assert sorted(os.listdir(bench.path.parent)) == ["log.db", "log.db.lock"]
 
 
