@@ -19,6 +19,8 @@ Settled = tuple[int, bool]
 
 #: entries of one commit at most, so that nobody waits long behind a large import
 _MOST = 5_000
+#: bytes that a store which was full must have room for
+_PROBE = 32_768
 
 
 class QueueFull(Exception):
@@ -65,6 +67,11 @@ class Committer:
 
     def put_snapshots(self, snapshots: Sequence[Snapshot], gone: Sequence[str] = ()) -> asyncio.Future[None]:
         return self.run(self._store.put_snapshots, snapshots, gone)
+
+    async def probe(self) -> None:
+        """Write something that means nothing; if that is possible, there is no problem any more."""
+        await self.put_snapshots([Snapshot("probe", 0, bytes(_PROBE))])
+        self.problem = None
 
     async def close(self) -> None:
         """Wait for what waits, then end the thread."""

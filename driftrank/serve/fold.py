@@ -110,8 +110,9 @@ class Fold:
         self.nbytes = 0  #: of the queries in memory
         #: queries that are no more, while their snapshots may still be there
         self.gone: set[tuple[str, str]] = set()
-        #: learners that were made ready for a list; taken as they are if nothing happened in between
-        self.ready: dict[tuple[str, str], Ready] = {}
+        #: learners that were made ready for a list, by the id() of its record; taken as they are if nothing happened in
+        #: between
+        self.ready: dict[int, Ready] = {}
         self._apply: dict[type, Callable[[int, Any], None]] = {
             Ranked: self._ranked,
             Activated: self._activated,
@@ -167,7 +168,7 @@ class Fold:
     # -- records ---------------------------------------------------------------------------------------------------
 
     def _ranked(self, seq: int, record: Ranked) -> None:
-        ready = self.ready.pop((record.ranker, record.event), None)
+        ready = self.ready.pop(id(record), None)
         ranker = self.rankers.get(record.ranker)
         if ranker is None:
             return

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from msgspec import DecodeError, structs
 
 from driftrank.kernels.rng import key_of
-from driftrank.policies.learner import Learner
 from driftrank.serve.committer import Committer, Named, QueueFull, Settled
 from driftrank.serve.config import ServerSettings, check_ranker, policy_of
 from driftrank.serve.events import Event
@@ -189,7 +188,7 @@ class Service:
             settled = await self._append([(ranked_id(name, ranked.event), ranked) for ranked in made])
         finally:
             for ranked in made:
-                self._fold.ready.pop((name, ranked.event), None)
+                self._fold.ready.pop(id(ranked), None)
         out = []
         for request, ranked, (_, new) in zip(requests, made, settled, strict=True):
             answer = ranked
@@ -223,7 +222,8 @@ class Service:
             if known is not None:
                 return self._again(ranker, event_id, request).ranked
         query = self._fold.query(ranker, request.query)
-        learner = self._learner(ranker, request.query, query, ask, event_id)
+        ready = self._learner(ranker, request.query, query, ask)
+        learner = ready.learner
         key = learner.key_at(draw(event_id))
         arm: str = settings.mode
         if settings.holdout and (key_of(f"holdout/{ranker.name}/{event_id}") >> 11) * 2.0**-53 < settings.holdout:
@@ -232,13 +232,16 @@ class Service:
         if offered is None and query is not None and len(query.seen) != len(ask.items):
             offered = ask.items
         chosen = choose(learner, ask, arm, now, key)
-        return Ranked(
+        ranked = Ranked(
             ranker.name, request.query, event_id, now, learner.steps + 1, chosen.shown, chosen.why, key, chosen.score,
             arm, offered, ask.features if offered is not None and learner.policy.contextual else None,
             chosen.propensity, chosen.memo, request.defer,
         )  # fmt: skip
+        if query is None or learner is not query.learner:
+            self._fold.ready[id(ranked)] = ready  # of this very list: another may come with the same event_id
+        return ranked
 
-    def _learner(self, ranker: Ranker, name: str, query: Query | None, ask: Ask, event_id: str) -> Learner:
+    def _learner(self, ranker: Ranker, name: str, query: Query | None, ask: Ask) -> Ready:
         """One that knows all candidates; the query's own stays as it is until the list is in the log."""
         settings = ranker.settings
         if query is None:
@@ -246,15 +249,13 @@ class Service:
                 ranker.policy, settings.k, ask.items, ask.features, seed=settings.seed, horizon=settings.horizon,
                 query=name,
             )  # fmt: skip
-            self._fold.ready[ranker.name, event_id] = Ready(None, 0, learner)
-            return learner
+            return Ready(None, 0, learner)
         new = query.missing(ask.items)
         if not new and not (ask.features and ranker.policy.contextual):
-            return query.learner
+            return Ready(query, query.version, query.learner)
         learner = query.learner.copy()
         extend(learner, new, ask.items, ask.features)
-        self._fold.ready[ranker.name, event_id] = Ready(query, query.version, learner)
-        return learner
+        return Ready(query, query.version, learner)
 
     # -- feedback --------------------------------------------------------------------------------------------------
 
@@ -328,7 +329,8 @@ class Service:
 
     async def activate(self, event_id: str, names: Iterable[str]) -> Activation:
         """A deferred list was shown. It is looked for in these rankers."""
-        self._check_id("event_id", event_id)
+        self._check_ready()
+        self._check_named("event_id", event_id)
         found = [event for name in names if (event := self._fold.events.get(name, event_id)) is not None]
         if not found:
             raise Refused(404, "no such event", f"event_id={event_id!r}: no list has it")
@@ -345,15 +347,19 @@ class Service:
 
     # -- rankers and queries ---------------------------------------------------------------------------------------
 
-    def ranker(self, name: str) -> Ranker:
+    def _check_ready(self) -> None:
         if not self.ready:
             raise Refused(503, "Not ready", "the service is starting or stopping", {"Retry-After": "1"})
+
+    def ranker(self, name: str) -> Ranker:
+        self._check_ready()
         try:
             return self._fold.rankers[name]
         except KeyError:
             raise Refused(404, "no such ranker", f"ranker {name!r}: there is none of this name") from None
 
     def ranker_names(self) -> list[str]:
+        self._check_ready()
         return sorted(self._fold.rankers)
 
     def ranker_settings(self) -> dict[str, RankerSettings]:
@@ -365,6 +371,7 @@ class Service:
 
     async def put_ranker(self, name: str, settings: RankerSettings) -> RankerInfo:
         """Make a ranker or change it. Where policy, k, seed or horizon change, it starts to learn anew."""
+        self._check_ready()
         try:
             check_ranker(name, settings)
         except ValueError as error:
@@ -433,7 +440,7 @@ class Service:
         ranker = self.ranker(name)
         k, now = ranker.settings.k, self.now()
         batch = batch or os.urandom(8).hex()
-        self._check_id("batch", batch)
+        self._check_named("batch", batch)
         records: list[Named] = []
         for n, row in enumerate(rows):
             try:
@@ -502,6 +509,13 @@ class Service:
 
     def _check_id(self, name: str, value: ItemId) -> None:
         check_id(name, value, self.settings.max_id)
+
+    def _check_named(self, name: str, value: str) -> None:
+        """An id that is not in a body."""
+        try:
+            self._check_id(name, value)
+        except ValueError as error:
+            raise Refused(422, "bad request", str(error)) from None
 
     def _check_query(self, query: str) -> None:
         if len(query) > self.settings.max_query:

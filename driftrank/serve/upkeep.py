@@ -20,6 +20,8 @@ _log = logging.getLogger("driftrank.serve")
 _SLICE = 64
 #: lists finalised in one go
 _DUE = 1000
+#: seconds until a store that failed is tried again
+_TRY_AGAIN = 1.0
 
 
 class Upkeep:
@@ -41,11 +43,13 @@ class Upkeep:
         self._full = asyncio.Event()
         self._checkpoint_due = asyncio.Event()
         self._checkpointing = asyncio.Lock()
+        # a query whose snapshot is on its way is neither dirty nor durable: nobody else may judge it meanwhile
+        self._snapshotting = asyncio.Lock()
         self.room = asyncio.Event()  #: whether there is memory for more
         self.room.set()
 
     def start(self) -> None:
-        for work in (self._finalise_silence, self._write_out, self._take_checkpoints):
+        for work in (self._finalise_silence, self._write_out, self._take_checkpoints, self._try_store_again):
             self._tasks.append(asyncio.create_task(self._forever(work)))
 
     async def stop(self) -> None:
@@ -124,6 +128,10 @@ class Upkeep:
 
     async def snapshot(self, which: Sequence[tuple[str, str]]) -> None:
         """Write queries; what cannot be written is dirty as before."""
+        async with self._snapshotting:
+            await self._snapshot(which)
+
+    async def _snapshot(self, which: Sequence[tuple[str, str]]) -> None:
         for n in range(0, len(which), _SLICE):
             dirty = [at for at in which[n : n + _SLICE] if at in self._fold.dirty]
             if not dirty:
@@ -151,12 +159,20 @@ class Upkeep:
             fold, new = self._fold, self._new
             self._checkpoint_due.clear()
             checkpoint, gone = fold.checkpoint(), list(fold.gone)
-            await self.snapshot(list(fold.dirty))
+            async with self._snapshotting:
+                await self._snapshot(list(fold.dirty))
             # a query that came back is in memory, or its snapshot is a new one
             gone = [at for at in gone if at in fold.gone and at not in fold.queries]
             await self._committer.put_snapshots([checkpoint], [snapshot_name(*at) for at in gone])
             fold.gone.difference_update(gone)
             self._new -= new
+
+    async def _try_store_again(self) -> None:
+        """See when a store that failed can be written again: who is not ready may get no request that would show it."""
+        await asyncio.sleep(_TRY_AGAIN)
+        if self._committer.problem is not None:
+            with suppress(StoreError):
+                await self._committer.probe()
 
     async def _forget_old(self) -> None:
         """Retention: drop records that are old, in snapshots, and that nobody waits for."""
