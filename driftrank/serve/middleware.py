@@ -56,7 +56,7 @@ _ANY = Need(admin=False)
 _PAGE = Need(admin=False, browser=True)
 
 
-@functools.lru_cache(maxsize=512)
+@functools.lru_cache(maxsize=256)
 def need_of(method: str, path: str, personalizer: str) -> Need:
     """What a request needs. Whatever is not known here is for the admin key only.
 
@@ -102,6 +102,7 @@ class Gate:
         keys: Keys,
         metrics: Metrics,
         max_body: int,
+        max_path: int = 8192,
         personalizer: str = "default",
         access_log: bool = False,
     ) -> None:
@@ -109,6 +110,7 @@ class Gate:
         self._keys = keys
         self._metrics = metrics
         self._max_body = max_body
+        self._max_path = max_path
         self._personalizer = personalizer
         self._access_log = access_log
         # an id of our own: which process, which request
@@ -126,7 +128,8 @@ class Gate:
             id_ = f"{self._process}-{next(self._number):x}".encode()
         told = REQUEST_ID.set(id_.decode())
         path: str = scope["path"]
-        need = need_of(scope["method"], path, self._personalizer)
+        # paths are remembered for a while: not those that are longer than any of ours
+        need = _ADMIN if len(path) > self._max_path else need_of(scope["method"], path, self._personalizer)
         status = 0
 
         async def answer(message: Message) -> None:
@@ -138,6 +141,8 @@ class Gate:
             await send(message)
 
         try:
+            if len(path) > self._max_path:
+                raise Refused(414, "Path too long", f"path: must be no longer than {self._max_path} characters")
             length = headers.get(b"content-length")
             if length is None:
                 if b"transfer-encoding" in headers:

@@ -47,12 +47,13 @@ def refused(status: int, detail: str, headers: Mapping[str, str] | None = None) 
 def document(problem: Refused, path: str) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
     """Status, headers and body of the answer."""
     status, media = problem.status, MEDIA_TYPE
+    detail = problem.detail.encode("utf-8", "backslashreplace").decode()  # it may quote what no JSON can hold
     if path.startswith(PERSONALIZER):
-        body = wire.ENCODER.encode({"error": {"code": _code(problem.status, path), "message": problem.detail}})
+        body = wire.ENCODER.encode({"error": {"code": _code(problem.status, path), "message": detail}})
         media = "application/json"
         status = 400 if status == 422 else status  # which is what its clients know
     else:
-        body = wire.ENCODER.encode(wire.Problem(title=problem.title, status=status, detail=problem.detail))
+        body = wire.ENCODER.encode(wire.Problem(title=problem.title, status=status, detail=detail))
     headers = {"content-type": media, "content-length": str(len(body)), **problem.headers}
     return status, [(k.lower().encode("latin-1"), v.encode("latin-1", "replace")) for k, v in headers.items()], body
 

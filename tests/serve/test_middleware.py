@@ -16,7 +16,7 @@ from fastapi.responses import StreamingResponse
 from driftrank.serve.keys import Keys, new_key
 from driftrank.serve.logging import JsonFormatter
 from driftrank.serve.metrics import Metrics
-from driftrank.serve.middleware import VISIBLE, Gate
+from driftrank.serve.middleware import VISIBLE, Gate, need_of
 from driftrank.serve.problems import Refused, install
 from driftrank.wire import RankerSettings
 
@@ -141,6 +141,14 @@ def test_long_bodies_are_refused_whether_they_say_so_or_not() -> None:
     is_problem(service.call("POST", path, content=pieces()), 413)
     is_problem(service.call("POST", path, headers={"Content-Length": "many"}), 400)
     assert service.metrics.count("http_requests", ("rank", 413)) == 2
+
+
+def test_long_paths_are_refused_and_not_remembered() -> None:
+    service = Service()
+    before = need_of.cache_info().misses
+    is_problem(service.call("GET", f"/v1/rankers/default/queries/{'x' * 8192}"), 414)
+    assert need_of.cache_info().misses == before
+    assert service.call("GET", f"/v1/rankers/default/queries/{'0' * 8000}1").status_code != 414
 
 
 @pytest.mark.parametrize(

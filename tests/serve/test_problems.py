@@ -57,3 +57,8 @@ def test_bodies_that_cannot_be_read(body: bytes, status: int) -> None:
 def test_headers_that_http_cannot_carry_do_no_harm() -> None:
     _, headers, _ = document(Refused(400, "x", "y", {"X-Odd": "☃"}), "/")
     assert (b"x-odd", b"?") in headers
+
+
+def test_details_that_json_cannot_carry_do_no_harm() -> None:
+    for path in ("/", "/personalizer/v1.0/rank"):
+        assert b"half \\\\ud800 of it" in document(Refused(400, "x", "half \ud800 of it"), path)[2]
