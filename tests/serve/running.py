@@ -1,0 +1,85 @@
+"""A server of its own for a test: the command that users run, on a free port, with a store in a folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+ROOT = Path(__file__).parents[2]
+#: what a server gets from outside: nothing about how it is set
+OUTSIDE = {name: value for name, value in os.environ.items() if not name.startswith("DRIFTRANK_")}
+OUTSIDE["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+
+
+class Running:
+    """``driftrank serve``, as long as the block lasts. It can be stopped, or killed, and started again in between."""
+
+    def __init__(self, folder: Path, *options: str, port: int = 0, **variables: str) -> None:
+        self._folder, self._options, self._variables = folder, options, variables
+        self.url = ""
+        self.port = port  #: 0: any; the same again after a restart
+        self.log = ""  #: what it wrote to standard error so far
+        self._start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """At once, as a power cut would."""
+        self._process.kill()
+        self._end()
+
+    def stop(self) -> int:
+        """In peace. The exit code."""
+        self._process.send_signal(signal.SIGTERM)
+        self._end()
+        return self._process.returncode
+
+    def restart(self, *options: str) -> None:
+        """Start it again, where it was."""
+        self._options = options or self._options
+        self._start()
+
+    def _start(self) -> None:
+        command = [sys.executable, "-m", "driftrank", "serve", "--port", str(self.port), *self._options]
+        self._process = subprocess.Popen(
+            command, cwd=self._folder, env=OUTSIDE | self._variables, text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )  # fmt: skip
+        # a pipe that nobody empties would stop the server one day
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        found = re.match(r"driftrank listens on (http://\S+:(\d+))", line)
+        if found is None:
+            self.kill()
+            raise AssertionError(f"the server did not start: {line}{self.log}")
+        self.url, self.port = found[1], int(found[2])
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self.log += line
+
+    def _end(self) -> None:
+        try:
+            self._process.wait(30)
+        finally:
+            self._process.kill()
+            self._reader.join(10)
+            for pipe in (self._process.stdout, self._process.stderr):
+                if pipe is not None:
+                    pipe.close()
