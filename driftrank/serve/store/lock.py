@@ -40,7 +40,7 @@ class FileLock:
 
 def _lock(handle: int) -> None:
     """Lock a file, or raise OSError at once."""
-    if sys.platform == "win32":
+    if sys.platform == "win32":  # pragma: no cover
         import msvcrt
 
         os.lseek(handle, 1 << 20, os.SEEK_SET)  # locked bytes cannot be read there; the number of the process can

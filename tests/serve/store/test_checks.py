@@ -57,6 +57,13 @@ class _Silent(SQLiteStore):
         super().close()
 
 
+class _Locked(SQLiteStore):
+    """Never gets around to snapshots."""
+
+    def put_snapshots(self, snapshots, gone=()):
+        raise OSError("not now")
+
+
 class _Garrulous(SQLiteStore):
     """Errors of several lines."""
 
@@ -74,6 +81,7 @@ class _Garrulous(SQLiteStore):
         (_Twice, "an_id_is_settled_once", r"an id twice in a batch: is \(1, True\), should be \(1, False\)"),
         (_Trusting, "a_damaged_entry_ends_the_log", "the damage is not reported"),
         (_Silent, "a_store_that_is_closed", r"no StoreError, but \[\(2, True\)\]"),
+        (_Locked, "reading_beside_writing", r"problems of the writer: is \[OSError\('not now'\)\], should be \[\]"),
         (_Garrulous, "a_damaged_first_entry", "its message is not one line"),
     ],
 )

@@ -66,7 +66,7 @@ def test_settings_of_the_connection(bench, durability, synchronous):
 def test_bodies_can_be_looked_at_with_sqlite(bench):
     with bench.open() as store:
         store.append([("a", b'{"n":5}')])
-    assert bench.run("SELECT seq, id, body ->> 'n' FROM log") == [(1, "a", 5)]
+    assert bench.run("SELECT seq, id, json_extract(body, '$.n') FROM log") == [(1, "a", 5)]
 
 
 def test_the_checksum_of_a_long_body_is_that_of_its_whole():
@@ -364,6 +364,24 @@ def test_no_more_pages(bench):
         assert not store._writer.in_transaction
         store._writer.execute("PRAGMA max_page_count=1000000")
         assert store.append([("after", b"{}")]) == [(50 * batches + 1, True)]
+
+
+def test_a_disk_that_fails(bench):
+    """Here: it takes no file longer than some size, which SQLite does not know as a full disk."""
+    resource = pytest.importorskip("resource")
+    with bench.open() as store:
+        store.append(entries(10))
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (Path(f"{bench.path}-wal").stat().st_size + 100_000, limits[1]))
+        try:
+            with pytest.raises(StoreError, match=r"log\.db: disk I/O error") as caught:
+                store.append(entries(2000, tag="more-"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert caught.type is StoreError
+        assert store.last == 10
+        assert store.append(entries(11)) == [*((n, False) for n in range(1, 11)), (21, True)]
+        assert len(ids(store)) == 11
 
 
 # -- sudden ends -------------------------------------------------------------------------------------------------------
