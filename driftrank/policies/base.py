@@ -29,6 +29,7 @@ from driftrank.kernels.feedback import FEEDBACK
 from driftrank.kernels.top import ORDER, TIES, arrange, insert, lot, offer
 from driftrank.kernels.tuples import Field
 from driftrank.policies.alarms import never_alarmed, no_alarm
+from driftrank.policies.beliefs import believe_nothing
 from driftrank.validation import check_choice, check_integer
 
 
@@ -77,6 +78,8 @@ class Kernels(NamedTuple):
     alarm: Any  #: (p, s, n): the slot of alarm n, and whether everything was started anew
     #: (p, s, e, slots): the features of the items in these slots are others now; contextual policies only
     described: Any = _looks_anew
+    #: (p, s, e, a): the attraction of an item as estimated, and how many observations that rests on; NaN where unknown
+    believe: Any = believe_nothing
 
 
 @kernel
@@ -120,6 +123,8 @@ class Policy:
     told_fixed: ClassVar[bool] = False
     #: whether it looks at the items' features, which lie in the field ``"features"`` of its state, L times d numbers
     contextual: ClassVar[bool] = False
+    #: whether a score is an estimate of the attraction plus a bonus for what is not known well
+    optimistic: ClassVar[bool] = False
     #: whether the simulator starts it anew, clock and all, at every breakpoint
     restarts: ClassVar[bool] = False
     #: which positions count as observed
@@ -130,6 +135,7 @@ class Policy:
     alarmed: ClassVar[Any] = staticmethod(never_alarmed)
     alarm: ClassVar[Any] = staticmethod(no_alarm)
     described: ClassVar[Any] = staticmethod(_looks_anew)
+    believe: ClassVar[Any] = staticmethod(believe_nothing)
     rank: ClassVar[Any]
     update: ClassVar[Any]
     scores: ClassVar[Any]
@@ -254,6 +260,7 @@ class IndexPolicy(Policy):
         if hasattr(cls, "index"):
             provide(cls, "rank", rank_by_index(cls.level, cls.index, cls.costly))
             provide(cls, "scores", _scores_by(cls.level, cls.index))
+            cls.optimistic = getattr(pure(cls.scores), "made", False)
 
 
 def provide(cls: type, name: str, function: Any) -> None:

@@ -84,6 +84,7 @@ class CascadeMASTER(IndexPolicy):
     """
 
     claims: ClassVar[tuple[str, ...]] = ("stationary", "abrupt")
+    optimistic: ClassVar[bool] = True
     choices = {**IndexPolicy.choices, "base": BASES}
     memo: ClassVar[int] = 1  # min(1, U)
     alarmed = staticmethod(alarmed)
@@ -132,6 +133,18 @@ class CascadeMASTER(IndexPolicy):
 
     def kernels(self) -> Kernels:
         return _KERNELS[self.base]
+
+    @staticmethod
+    @kernel
+    def believe(p, s, e, a):
+        """What all the instances that are there have seen."""
+        N = 0.0
+        X = 0.0
+        for m in range(p.orders):
+            if s.alive[m] and s.acted[m] > 0.0:
+                N += s.N[m * p.L + a]
+                X += s.X[m * p.L + a]
+        return (X / N if N > 0.0 else np.nan), N
 
 
 # an instance looks to its kernels like the state of a policy

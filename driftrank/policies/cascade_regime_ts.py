@@ -255,6 +255,17 @@ class CascadeRegimeTS(Policy):
 
     @staticmethod
     @kernel
+    def believe(p, s, e, a):
+        first = a * (p.hypotheses + 1)
+        mean = 0.0
+        samples = 0.0
+        for k in range(first, first + s.held[a]):
+            mean += s.W[k] * predictive(p, s.S[k], s.F[k])
+            samples += s.W[k] * (s.S[k] + s.F[k])
+        return (mean if samples > 0.0 else np.nan), samples
+
+    @staticmethod
+    @kernel
     def forget(p, s, e, a):
         restart_item(p, s, a, 0.0, 0.0, e.t - 1.0)
         forget_in_regimes(p, s, a)

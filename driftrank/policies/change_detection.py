@@ -47,6 +47,7 @@ class ChangeDetection(IndexPolicy):
 
     abstract: ClassVar[bool] = True
     claims: ClassVar[tuple[str, ...]] = ("stationary", "abrupt")
+    optimistic: ClassVar[bool] = True
     choices = {**IndexPolicy.choices, "schedule": SCHEDULES, "restart": RESTART}
 
     explore: float | str = "auto"

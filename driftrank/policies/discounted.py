@@ -11,6 +11,7 @@ from driftrank.kernels import kernel, pure
 from driftrank.kernels.elementary import exp, log
 from driftrank.kernels.tuples import Field, field
 from driftrank.policies.base import IndexPolicy, Problem, provide
+from driftrank.policies.beliefs import believe_counts
 from driftrank.policies.counts import PER_ITEM, Counts
 from driftrank.policies.durations import seconds
 from driftrank.validation import check_integer, check_number
@@ -114,6 +115,12 @@ class Discounted(IndexPolicy):
     def item_fields(self) -> dict[str, Field]:
         """What a subclass keeps of every item."""
         return {}
+
+    @staticmethod
+    @kernel
+    def believe(p, s, e, a):
+        estimate, samples = believe_counts(p, s, e, a)
+        return estimate, samples / present(p, s, e)[0]
 
 
 @kernel

@@ -97,6 +97,25 @@ class Linear(IndexPolicy):
                 fresh = range(len(old[name]), len(new[name]))
                 new[name][fresh, fresh] = 1.0  # the ridge
 
+    @staticmethod
+    @kernel
+    def believe(p, s, e, a):
+        d = p.features
+        x = s.features[a * d : a * d + d]
+        estimate = 0.0
+        square = 0.0
+        seen = 0.0  # x^T (M - I) x: of every observation, how much of it lies in the direction of this item
+        for i in range(d):
+            estimate += x[i] * s.theta[i]
+            square += x[i] * x[i]
+            if x[i] != 0.0:
+                seen += (s.M[i * d + i] - 1.0) * x[i] * x[i]
+                for j in range(i + 1, d):
+                    seen += 2.0 * s.M[i * d + j] * x[i] * x[j]
+        if not seen > 0.0:
+            return np.nan, 0.0
+        return estimate, seen / square / square * (p.sigma * p.sigma)
+
 
 @kernel
 def prepare(p, s):

@@ -80,3 +80,17 @@ class PBMPolicy(Placed):
         else:
             s.mean[a] = p.unseen_mean
             s.radius[a] = 0.0
+
+    @staticmethod
+    @kernel
+    def believe(p, s, e, a):
+        return believe_by_position(p, s, a)
+
+
+@kernel
+def believe_by_position(p, s, a):
+    """Clicks of looks, as the policy thinks that users look; and how often it was shown, wherever that was."""
+    N = 0.0
+    for k in range(p.K):
+        N += s.N[a * p.K + k]
+    return (s.mean[a] if N > 0.0 else np.nan), N

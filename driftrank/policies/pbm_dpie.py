@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from driftrank.kernels import kernel
 from driftrank.policies.discounted import Discounted, present
+from driftrank.policies.pbm import believe_by_position
 from driftrank.policies.pie import PIEPolicy
 
 
@@ -45,3 +46,9 @@ class PBMDPIE(PIEPolicy, Discounted):
         return (1.0 + p.epsilon) * log_clock * unit
 
     rescaled = staticmethod(PIEPolicy.refresh)
+
+    @staticmethod
+    @kernel
+    def believe(p, s, e, a):
+        estimate, shown = believe_by_position(p, s, a)
+        return estimate, shown / present(p, s, e)[0]

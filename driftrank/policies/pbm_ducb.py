@@ -7,7 +7,7 @@ import numpy as np
 from driftrank.kernels import kernel
 from driftrank.policies.bonus import bonus_index
 from driftrank.policies.discounted import Discounted, present
-from driftrank.policies.pbm import PBMPolicy
+from driftrank.policies.pbm import PBMPolicy, believe_by_position
 
 
 class PBMDUCB(PBMPolicy, Discounted):
@@ -49,3 +49,9 @@ class PBMDUCB(PBMPolicy, Discounted):
 
     index = staticmethod(bonus_index)
     rescaled = staticmethod(PBMPolicy.refresh)
+
+    @staticmethod
+    @kernel
+    def believe(p, s, e, a):
+        estimate, shown = believe_by_position(p, s, a)
+        return estimate, shown / present(p, s, e)[0]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from driftrank.kernels.compile import specialise
 from driftrank.kernels.tuples import Layout, parameter_reader, parameter_row, state_unpacker
 from driftrank.policies.base import Kernels, Policy, Problem
+from driftrank.policies.beliefs import believe_nothing, believer
 
 #: a state of up to so many numbers is made once, and then copied
 _SMALL = 10_000
@@ -40,6 +41,7 @@ class Program:
             "STATE": state_unpacker(layout.names, tuple(f.integer for _, f in layout.fields)),
             "RESTARTS": policy.restarts,
             **{name.upper(): function for name, function in kernels._asdict().items()},
+            "BELIEVE": believer(kernels.believe, layout),
         }
         return cls(policy, problem, parameter_row(parameters), layout, policy.scratch(parameters), kernels, bindings)
 
@@ -50,6 +52,11 @@ class Program:
             return _shared(policy, problem)
         except TypeError:  # a parameter that cannot be hashed
             return cls.of(policy, problem)
+
+    @cached_property
+    def estimates(self) -> bool:
+        """Whether the policy estimates attractions."""
+        return self.bindings["BELIEVE"] is not believe_nothing
 
     def step(self, template: Any) -> Any:
         """A template, compiled for this policy."""

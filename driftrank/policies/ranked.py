@@ -10,6 +10,7 @@ from driftrank.kernels import kernel
 from driftrank.kernels.rng import derive
 from driftrank.kernels.tuples import Field, field
 from driftrank.policies.base import Policy
+from driftrank.policies.beliefs import believe_counts
 
 _MOST = np.uint64(2**64 - 1)
 
@@ -92,6 +93,12 @@ def _update_by(learn: Any, finish: Any) -> Any:
 def count_fields() -> dict[str, Field]:
     """Proposals N and rewards X of every arm: 2 K L floats."""
     return {"N": field("K", "L"), "X": field("K", "L")}
+
+
+@kernel
+def believe_on_top(p, s, e, a):
+    """Rewards of proposals at the top, where everybody looks: further down it depends on what stands above."""
+    return believe_counts(p, s, e, a)
 
 
 def forget_by(refresh: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from driftrank.kernels.kl import exploration_level, kl_ucb_given
 from driftrank.kernels.top import wins_tie
 from driftrank.kernels.tuples import Field, field, integers
 from driftrank.policies.kl_bounds import refresh_kl
-from driftrank.policies.ranked import RankedBandits, count_fields, forget_by
+from driftrank.policies.ranked import RankedBandits, believe_on_top, count_fields, forget_by
 from driftrank.validation import check_number
 
 
@@ -51,6 +51,8 @@ class RankedKLUCB(RankedBandits):
     >>> learner.rank()
     ['b']
     """
+
+    optimistic: ClassVar[bool] = True
 
     c: float = 0.0
     ties: str = "random"
@@ -132,4 +134,5 @@ class RankedKLUCB(RankedBandits):
             if s.N[a] > 0.0:
                 out[j] = kl_ucb_given(s.mean[a], q / s.N[a], s.entropy[a])
 
+    believe = staticmethod(believe_on_top)
     forget = staticmethod(forget_by(refresh_kl))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from driftrank.kernels import kernel
 from driftrank.kernels.elementary import log
 from driftrank.kernels.top import wins_tie
 from driftrank.kernels.tuples import Field, field
-from driftrank.policies.ranked import RankedBandits, count_fields, forget_by
+from driftrank.policies.ranked import RankedBandits, believe_on_top, count_fields, forget_by
 from driftrank.validation import check_number
 
 
@@ -61,6 +61,8 @@ class RankedUCB1(RankedBandits):
     ['b']
     """
 
+    optimistic: ClassVar[bool] = True
+
     exploration: float = 0.51
     ties: str = "random"
 
@@ -106,4 +108,5 @@ class RankedUCB1(RankedBandits):
             a = c.items[j]
             out[j] = s.mean[a] + q * s.radius[a]
 
+    believe = staticmethod(believe_on_top)
     forget = staticmethod(forget_by(_refresh))

@@ -8,6 +8,8 @@ The names in capitals are bound to the kernels of one policy by :func:`driftrank
 
 from __future__ import annotations
 
+import numpy as np
+
 from driftrank.kernels.feedback import observed_prefix
 from driftrank.kernels.structures import Candidates, Event, Ranking
 
@@ -38,3 +40,34 @@ def forget_step(floats, ints, o, row, t, now, key, slots):
 
 def described_step(floats, ints, o, row, t, now, key, slots):
     DESCRIBED(PARAMETERS(row), STATE(floats, ints, o), Event(t, now, key), slots)
+
+
+def believe_step(floats, ints, o, row, t, now, key, slots, estimate, samples):
+    p = PARAMETERS(row)
+    s = STATE(floats, ints, o)
+    e = Event(t, now, key)
+    for j in range(slots.shape[0]):
+        estimate[j], samples[j] = BELIEVE(p, s, e, np.int64(slots[j]))
+
+
+def greedy_step(floats, ints, o, row, t, now, key, slots, best, estimate):
+    """Fill ``best`` with the slots of the largest estimates, of equal ones the first; unknown ones come last."""
+    p = PARAMETERS(row)
+    s = STATE(floats, ints, o)
+    e = Event(t, now, key)
+    room = best.shape[0]
+    for j in range(slots.shape[0]):
+        u, _ = BELIEVE(p, s, e, np.int64(slots[j]))
+        if np.isnan(u):
+            u = -np.inf
+        i = j
+        if j >= room:
+            i = room - 1
+            if u <= estimate[i]:
+                continue
+        while i > 0 and u > estimate[i - 1]:
+            estimate[i] = estimate[i - 1]
+            best[i] = best[i - 1]
+            i -= 1
+        estimate[i] = u
+        best[i] = slots[j]
