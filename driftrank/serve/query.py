@@ -57,6 +57,10 @@ class Query:
         """Work out its size in memory."""
         self.nbytes = self.learner.nbytes + _AROUND + _PER_ITEM * len(self.seen)
 
+    def fits(self, policy: Policy, k: int) -> bool:
+        """Whether it can be a query of a ranker with these."""
+        return self.learner.policy == policy and self.learner.k == k
+
     def last_offered(self, item: ItemId) -> float:
         return max(self.seen.get(item, 0.0), self.all_seen)
 
@@ -89,6 +93,7 @@ class Query:
     def learn(self, shown: Sequence[ItemId], clicks: Sequence[int], now: float, like: Ranked | None = None) -> None:
         """What came of a list; ``like`` is how it was made, where a policy made it."""
         learner = self.learner
+        now = max(self.now, now)  # of a state that came from elsewhere, the clock may have been ahead of ours
         new = self.missing(shown)
         if new:  # vanished since
             extend(learner, new, like.items if like else None, like.features if like else None)
@@ -106,7 +111,7 @@ class Query:
             width = learner.policy.memo
             memo = np.full(n * width, -1.0) if like.memo is None else np.frombuffer(like.memo, "<f8")[: n * width]
             learner.update(RankedItems(shown, np.zeros(n), memo, like.key), vector, now=now)
-        self.now = max(self.now, now)
+        self.now = now
         self.clicks += len(clicks)
         if not learner.steps & 255:
             self.measure()  # windows grow
@@ -164,6 +169,16 @@ def begin(
     )
 
 
+def rehearse(policy: Policy, k: int, horizon: int | None) -> None:
+    """Have all that a query does compiled, which takes a while the first time."""
+    learner = begin(policy, k, ["a", "b"], None, seed=0, horizon=horizon, query="")
+    learner.update(learner.rank(["a", "b"], now=0.0), None, now=0.0)
+    learner.greedy(["a", "b"], 1)
+    learner.beliefs(now=0.0)
+    learner.add_items(["c"])
+    learner.remove_items(["c"])
+
+
 def extend(
     learner: Learner, new: Sequence[ItemId], items: Sequence[ItemId] | None, features: list[list[float]] | None
 ) -> None:
@@ -174,6 +189,7 @@ def extend(
     if new:
         rows = np.asarray([described[item] for item in new], float) if described else None
         learner.add_items(new, features=rows)
-    known = [item for item in described if item not in set(new)]
+    added, there = set(new), set(learner.items)
+    known = [item for item in described if item in there and item not in added]  # others have vanished since
     if known:
         learner.describe(known, np.asarray([described[item] for item in known], float))

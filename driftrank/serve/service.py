@@ -20,12 +20,12 @@ from driftrank.kernels.rng import key_of
 from driftrank.serve.committer import Committer, Named, QueueFull, Settled
 from driftrank.serve.config import ServerSettings, check_ranker, policy_of
 from driftrank.serve.events import Event
-from driftrank.serve.fold import CHECKPOINT, Fold, Ranker, Ready, snapshot_name
+from driftrank.serve.fold import Fold, Ranker, Ready, snapshot_name
 from driftrank.serve.judging import after_the_end, positions
 from driftrank.serve.lists import Ask, check_id, choose, draw, response
 from driftrank.serve.metrics import Metrics
 from driftrank.serve.problems import Refused
-from driftrank.serve.query import Query, begin, extend
+from driftrank.serve.query import Query, begin, extend, rehearse
 from driftrank.serve.records import (
     WHY,
     Activated,
@@ -61,6 +61,7 @@ from driftrank.wire import (
 )
 
 _log = logging.getLogger("driftrank.serve")
+_RESET = "what was learnt was reset since"
 
 
 class Replay(NamedTuple):
@@ -81,6 +82,7 @@ class Service:
         self.stopping = False  #: long answers end
         self._store = store
         self._clock = clock
+        self._now = 0.0  # what was said last: it may be in records that are not folded yet
         self._fold = Fold(store, self.metrics)
 
     # -- life ------------------------------------------------------------------------------------------------------
@@ -95,6 +97,7 @@ class Service:
             # a default ranker that the settings say nothing of may have been changed by a request
             if ranker is None or (settings != RankerSettings() and _explicit(settings) != ranker.settings):
                 await self._set(name, settings)
+            await self._compile(settings)
         self._gauges()
         self._upkeep.start()
         self.ready = True
@@ -114,9 +117,9 @@ class Service:
 
     async def _replay(self) -> Replay:
         began = time.perf_counter()
-        checkpoint = self._store.get_snapshot(CHECKPOINT)
-        if checkpoint is not None:
-            self._fold.restore(checkpoint)
+        self._fold.restore()
+        for ranker in self._fold.rankers.values():
+            await self._compile(ranker.settings)
         first = self._fold.seq
         damage = self._store.verify(first)
         if damage is not None:
@@ -134,6 +137,7 @@ class Service:
             self._upkeep.folded(len(entries))
             await self._upkeep.shrink()
             await asyncio.sleep(0)
+        self._fold.recount()
         self._fold.metrics = self.metrics
         out = Replay(records, time.perf_counter() - began, first)
         self.metrics.add("replayed_records", (), records)
@@ -156,7 +160,8 @@ class Service:
 
     def now(self) -> float:
         """The server's time. It stands still where the clock is set back."""
-        return max(self._clock(), self._fold.clock)
+        self._now = max(self._clock(), self._fold.clock, self._now)
+        return self._now
 
     async def _append(self, records: Sequence[Named], *, urgent: bool = False) -> list[Settled]:
         try:
@@ -172,9 +177,10 @@ class Service:
 
     async def rank(self, name: str, requests: Sequence[RankRequest]) -> list[RankResponse]:
         """Lists, in the order of the requests. A bad request among them: none is made."""
-        ranker = self.ranker(name)
+        self._check_ready()
         if not self._upkeep.room.is_set():
             await self._upkeep.room.wait()
+        ranker = self.ranker(name)
         self._check_batch(len(requests))
         now = self.now()
         made: list[Ranked] = []
@@ -185,14 +191,16 @@ class Service:
                 except ValueError as error:
                     where = f"request {n + 1} of {len(requests)}: " if len(requests) > 1 else ""
                     raise Refused(422, "bad request", f"{where}{error}") from None
-            settled = await self._append([(ranked_id(name, ranked.event), ranked) for ranked in made])
+            fresh = [ranked for ranked in made if self._fold.events.cached(name, ranked.event) is None]
+            settled = await self._append([(ranked_id(name, ranked.event), ranked) for ranked in fresh]) if fresh else []
         finally:
             for ranked in made:
                 self._fold.ready.pop(id(ranked), None)
+        new = {id(ranked) for ranked, (_, new) in zip(fresh, settled, strict=True) if new}
         out = []
-        for request, ranked, (_, new) in zip(requests, made, settled, strict=True):
+        for request, ranked in zip(requests, made, strict=True):
             answer = ranked
-            if not new:
+            if id(ranked) not in new:
                 answer = self._again(ranker, ranked.event, request).ranked
             else:
                 self.metrics.add("lists", (name, ranked.arm))
@@ -302,10 +310,11 @@ class Service:
             return after_the_end(event.final, feedback.event_id, clicks, shown)
         if now >= event.began + ranker.wait:
             return FeedbackResult(feedback.event_id, "late", detail="the wait for clicks was over")
-        if ranker.settings.second_click == "update":
-            name = clicked_id(ranker.name, feedback.event_id, clicks, shown)
+        # what was collected before the settings changed is not lost
+        if ranker.settings.second_click == "update" or event.start in ranker.collected:
+            name = clicked_id(ranker.name, feedback.event_id, event.seq, clicks, shown)
             return name, Clicked(ranker.name, feedback.event_id, now, clicks, shown, feedback.time)
-        name = final_id(ranker.name, feedback.event_id)
+        name = final_id(ranker.name, feedback.event_id, event.seq)
         return name, Final(ranker.name, feedback.event_id, now, "feedback", clicks, shown, feedback.time)
 
     def _outcome(self, ranker: Ranker, record: Final | Clicked, new: bool) -> FeedbackResult:
@@ -313,19 +322,28 @@ class Service:
         if event is None:  # the ranker was deleted meanwhile
             return FeedbackResult(record.event, "orphan")
         if isinstance(record, Clicked):
+            if event.ranked.arm != "holdout" and self._forgotten(ranker, event):
+                return FeedbackResult(record.event, "forgotten", detail=_RESET)
             if not new:
                 return FeedbackResult(record.event, "duplicate", len(record.clicks))
-            clicks, _ = ranker.collected.get(event.start or 0, (record.clicks, None))
+            done = event.final
+            if done is not None and (done.how != "feedback" or not {*record.clicks} <= {*done.clicks}):
+                return FeedbackResult(record.event, "late", detail="the wait for clicks was over")
+            clicks, _ = ranker.collected.get(event.start or 0, (done.clicks if done else record.clicks, None))
             return FeedbackResult(record.event, "collected", len(clicks))
         if not new:
             assert event.final is not None
             return after_the_end(event.final, record.event, record.clicks, record.shown)
         if event.ranked.arm == "holdout":
             return FeedbackResult(record.event, "holdout", len(record.clicks))
-        query = self._fold.query(ranker, event.ranked.query)
-        if query is None or event.seq < max(query.since, ranker.since):
-            return FeedbackResult(record.event, "forgotten", detail="what was learnt was reset since")
+        if self._forgotten(ranker, event):
+            return FeedbackResult(record.event, "forgotten", detail=_RESET)
         return FeedbackResult(record.event, "counted", len(record.clicks))
+
+    def _forgotten(self, ranker: Ranker, event: Event) -> bool:
+        """Whether what was learnt was started anew since the list was made."""
+        query = self._fold.query(ranker, event.ranked.query)
+        return query is None or event.seq < max(query.since, ranker.since)
 
     async def activate(self, event_id: str, names: Iterable[str]) -> Activation:
         """A deferred list was shown. It is looked for in these rankers."""
@@ -341,7 +359,7 @@ class Service:
         ranked = found[0].ranked
         if found[0].start is not None:  # shown is shown
             return Activation(event_id, "duplicate")
-        name = activated_id(ranked.ranker, event_id)
+        name = activated_id(ranked.ranker, event_id, found[0].seq)
         ((_, new),) = await self._append([(name, Activated(ranked.ranker, event_id, self.now()))])
         return Activation(event_id, "activated" if new else "duplicate")
 
@@ -376,8 +394,13 @@ class Service:
             check_ranker(name, settings)
         except ValueError as error:
             raise Refused(422, "bad settings", str(error)) from None
+        await self._compile(settings)
         await self._set(name, settings)
         return self.info(name)
+
+    async def _compile(self, settings: RankerSettings) -> None:
+        """Before the first list, and beside the event loop: others are answered meanwhile."""
+        await asyncio.to_thread(rehearse, policy_of(settings), settings.k, settings.horizon)
 
     async def _set(self, name: str, settings: RankerSettings) -> None:
         await self._append([(_once("ranker"), RankerSet(name, self.now(), _explicit(settings)))], urgent=True)
@@ -457,7 +480,7 @@ class Service:
                 raise Refused(422, "bad request", f"row {n + 1}: {error}") from None
             clicks = sorted({c for c in row.clicks if c <= k})
             when = min(now, max(0.0, row.time)) if isinstance(row.time, (int, float)) else now
-            records.append((f"w/{name}/{batch}/{n}", Warm(name, row.query, when, row.ranking[:k], clicks)))
+            records.append((f"w/{name}/{batch}/{n}", Warm(name, row.query, now, row.ranking[:k], clicks, when)))
         new = 0
         for at in range(0, len(records), 1000):
             new += sum(is_new for _, is_new in await self._append(records[at : at + 1000]))
@@ -488,8 +511,9 @@ class Service:
         for query, state in states:
             try:
                 self._check_query(query)
-                learner = Query.from_bytes(state).learner
-                if learner.policy != ranker.policy or learner.k != ranker.settings.k:
+                saved = Query.from_bytes(state)
+                learner = saved.learner
+                if not saved.fits(ranker.policy, ranker.settings.k):
                     raise ValueError(
                         f"of {learner.policy.spec} with k={learner.k}, this ranker has {ranker.spec} with"
                         f" k={ranker.settings.k}"
