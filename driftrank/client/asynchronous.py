@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal, Self, TypeVar, overload
+from typing import Any, Literal, Self, TypeVar, overload
 
 import httpx
 
@@ -15,6 +15,7 @@ from driftrank.client.calls import Call, Click
 from driftrank.client.common import Common
 from driftrank.client.connection import request_of
 from driftrank.client.errors import ServiceError
+from driftrank.client.lanes import Lanes
 from driftrank.client.retrying import Attempts, Rules
 from driftrank.wire import (
     Activation,
@@ -149,7 +150,7 @@ class AsyncClient(Common):
             atexit.unregister(self._at_exit)
             await asyncio.wait([self._sender], timeout=self._rules.timeout)
         self._outbox.abandon()
-        await self._http.aclose()
+        await self._lanes.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -204,7 +205,7 @@ class AsyncClient(Common):
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _connect(self) -> None:
-        self._http = httpx.AsyncClient(**self._options)
+        self._lanes = Lanes(self._options)
         self._changed = asyncio.Condition()
         self._sender: asyncio.Task[None] | None = None
 
@@ -274,7 +275,7 @@ class AsyncClient(Common):
         while True:
             try:
                 async with asyncio.timeout(timeout := attempts.timeout()):
-                    response = await self._http.send(request_of(self._http, call, timeout))
+                    response = await self._attempt(call, timeout)
             except (httpx.RequestError, TimeoutError) as error:
                 wait = attempts.failed(error)
             else:
@@ -283,3 +284,10 @@ class AsyncClient(Common):
                     return call.read(response.status_code, response.content)
                 wait = again
             await asyncio.sleep(wait)
+
+    async def _attempt(self, call: Call[Any], timeout: float) -> httpx.Response:
+        lane = await self._lanes.take()
+        try:
+            return await lane.send(request_of(lane, call, timeout))
+        finally:
+            self._lanes.give_back(lane)

@@ -1,0 +1,207 @@
+"""Users come to a service one after another, query by query, and what they click reaches it sooner or later."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import numpy as np
+
+from driftrank.engine.users import Users
+from driftrank.environments.base import Environment
+from driftrank.kernels.rng import key_of
+from driftrank.progress import Progress
+from driftrank.validation import check_number
+from driftrank.wire import Feedback, Item, ItemId, RankRequest
+
+if TYPE_CHECKING:
+    from driftrank.client import AsyncClient
+    from driftrank.experiments.drive import Drive
+    from driftrank.experiments.drive_result import Driven
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+@dataclass(frozen=True)
+class Mishaps:
+    """What happens to feedback on its way."""
+
+    delay: float = 0.0  #: mean seconds until it is sent, exponentially distributed
+    drop: float = 0.0  #: the share that is never sent
+    duplicate: float = 0.0  #: the share that is sent twice
+
+    def check(self, rate: float) -> None:
+        check_number("rate", rate, 0.0)
+        check_number("delay", self.delay, 0.0)
+        check_number("drop", self.drop, 0.0, 1.0)
+        check_number("duplicate", self.duplicate, 0.0, 1.0)
+
+    @property
+    def none(self) -> bool:
+        return not (self.delay or self.drop or self.duplicate)
+
+    def of(self, seed: int, query: str, t: int) -> list[float]:
+        """After how many seconds each copy of a feedback is sent; the same in every run with this seed.
+
+        >>> Mishaps().of(0, "q", 1), Mishaps(drop=1.0).of(0, "q", 1), Mishaps(duplicate=1.0).of(0, "q", 1)
+        ([0.0], [], [0.0, 0.0])
+        """
+        if self.none:
+            return [0.0]
+        draw = random.Random(f"{seed}/{query}/{t}")
+        dropped, doubled = draw.random() < self.drop, draw.random() < self.duplicate
+        copies = 0 if dropped else 2 if doubled else 1
+        return [draw.expovariate(1.0 / self.delay) if self.delay else 0.0 for _ in range(copies)]
+
+
+class Session:
+    """All users of an environment at a service. A query's next list waits for the feedback to its last one only where
+    feedback is not delayed."""
+
+    def __init__(
+        self, client: AsyncClient, drive: Drive, environment: Environment, driven: Driven, bar: Progress
+    ) -> None:
+        self._client, self._drive, self._environment = client, drive, environment
+        self._driven, self._bar = driven, bar
+        self._name = drive.event_name()
+        assert driven.settings is not None
+        self._k = None if environment.k == driven.settings.k else environment.k
+        self._room = asyncio.Semaphore(drive.connections)
+        self._next = 0.0  # when the next request may be sent
+        self._stopped = asyncio.Event()
+        self._rank = self._sent(client.rank_many, driven.rank_seconds)
+        self._tell = self._sent(client.feedback_many, driven.feedback_seconds)
+        self._later: set[asyncio.Task[None]] = set()
+
+    def stop(self) -> None:
+        """End after the requests that are under way."""
+        self._driven.stopped = True
+        self._stopped.set()
+
+    async def run(self) -> None:
+        begin = time.perf_counter()
+        names = self._environment.names
+        await asyncio.gather(*(self._guarded(self._users_of(n, name)) for n, name in enumerate(names)))
+        if self._later:
+            await asyncio.wait(self._later)
+        self._driven.seconds = time.perf_counter() - begin
+
+    async def _guarded(self, users: Awaitable[None]) -> None:
+        """The first error ends it all, and is kept for later: what was done so far is worth having."""
+        from driftrank.client import ServiceError
+
+        try:
+            await users
+        except (ServiceError, ValueError) as error:
+            self._driven.error = self._driven.error or error
+            self._stopped.set()
+
+    async def _users_of(self, n: int, query: str) -> None:
+        drive, environment, driven = self._drive, self._environment, self._driven
+        users = Users(environment, query, 0, drive.seed)
+        ids = _Ids(environment, query)
+        chance = np.random.default_rng([drive.seed, key_of(query)])
+        for t in range(1, drive.steps + 1):
+            if self._stopped.is_set():
+                return
+            users.go_to(t)
+            present = users.present
+            items = ids.at(present, users.announced)
+            event = f"{self._name}:{query}:{t}"
+            answer = await self._rank(RankRequest(query, items, self._k, event))
+            ranking = [ids.slot[item.id] for item in answer.items]
+            value, clicks = users.meet(ranking)
+            others = (users.best, present[: users.k], chance.permutation(present)[: users.k].tolist())
+            driven.put(n, t, ranking, users.optimal, value, len(clicks), [len(users.meet(o)[1]) for o in others])
+            self._bar.advance("lists", 1)
+            copies = drive.mishaps.of(drive.seed, query, t)
+            driven.outcomes["never sent"] += not copies
+            for delay in copies:
+                if drive.mishaps.delay:
+                    task = asyncio.create_task(self._guarded(self._feedback(event, clicks, delay)))
+                    self._later.add(task)
+                    task.add_done_callback(self._later.discard)
+                else:
+                    await self._feedback(event, clicks, 0.0)
+
+    async def _feedback(self, event: str, clicks: list[int], delay: float) -> None:
+        if delay:
+            try:
+                await asyncio.wait_for(self._stopped.wait(), delay)
+            except TimeoutError:
+                pass
+            else:
+                self._driven.outcomes["never sent"] += 1
+                return
+        result = await self._tell(Feedback(event, [*clicks]))
+        self._driven.outcomes[result.outcome] += 1
+
+    def _sent(self, call: Callable[[list[A]], Awaitable[list[B]]], seconds: list[float]) -> Gathered[A, B]:
+        """Calls that are made when there is room for them and the rate allows; it is noted how long they take."""
+
+        async def timed(requests: list[A]) -> list[B]:
+            async with self._room:
+                if self._drive.rate:
+                    now = time.perf_counter()
+                    self._next = max(self._next + len(requests) / self._drive.rate, now)
+                    await asyncio.sleep(self._next - now)
+                begin = time.perf_counter()
+                answers = await call(requests)
+                seconds.append(time.perf_counter() - begin)
+                return answers
+
+        return Gathered(timed, self._drive.batch)
+
+
+class Gathered(Generic[A, B]):
+    """Requests that come while a call is under way are sent together in the next one, at most ``most`` of them."""
+
+    def __init__(self, call: Callable[[list[A]], Awaitable[list[B]]], most: int) -> None:
+        self._call, self._most = call, most
+        self._waiting: list[tuple[A, asyncio.Future[B]]] = []
+        self._sender: asyncio.Task[None] | None = None
+
+    async def __call__(self, request: A) -> B:
+        if self._most == 1:
+            return (await self._call([request]))[0]
+        future: asyncio.Future[B] = asyncio.get_running_loop().create_future()
+        self._waiting.append((request, future))
+        if self._sender is None or self._sender.done():
+            self._sender = asyncio.create_task(self._send())
+        return await future
+
+    async def _send(self) -> None:
+        while self._waiting:
+            part, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+            try:
+                answers = await self._call([request for request, _ in part])
+            except Exception as error:  # of each of those who wait for it
+                for _, future in part:
+                    future.set_exception(error)
+            else:
+                for (_, future), answer in zip(part, answers, strict=True):
+                    future.set_result(answer)
+            await asyncio.sleep(0)  # whoever goes on at once comes along
+
+
+class _Ids:
+    """What items are called: 0 to L-1. One that comes anew is another item, and has a name of its own."""
+
+    def __init__(self, environment: Environment, query: str) -> None:
+        self._L = len(environment.queries[query])
+        self._features = environment.features(query)
+        self._names = list(range(self._L))
+        self.slot: dict[ItemId, int] = {a: a for a in self._names}
+
+    def at(self, present: list[int], announced: list[int]) -> list[ItemId | Item]:
+        for a in announced:
+            self._names[a] += self._L
+            self.slot[self._names[a]] = a
+        if self._features is None:
+            return [self._names[a] for a in present]
+        return [Item(self._names[a], self._features[a].tolist()) for a in present]
