@@ -12,11 +12,12 @@ import math
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from msgspec import DecodeError, structs
 
 from driftrank.kernels.rng import key_of
+from driftrank.policies.beliefs import Belief
 from driftrank.serve.committer import Committer, Named, QueueFull, Settled
 from driftrank.serve.config import ServerSettings, check_ranker, policy_of
 from driftrank.serve.events import Event
@@ -451,7 +452,7 @@ class Service:
                 item, _finite(b.estimate), _finite(b.bonus), _finite(b.samples), _finite(b.score),
                 query.last_offered(item), changed.get(item),
             )
-            for item, b in beliefs.items()
+            for item, b in cast(dict[ItemId, Belief], beliefs).items()
         ]  # fmt: skip
         return QueryState(
             name, query_name, ranker.spec, query.steps, query.lists, query.clicks, last, learner.alarm_count,
