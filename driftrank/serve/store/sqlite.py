@@ -6,8 +6,7 @@ import contextlib
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -35,12 +34,23 @@ from driftrank.serve.store.sqlite_file import (
     value,
 )
 from driftrank.serve.store.sqlite_rescue import rebuild
+from driftrank.serve.store.sqlite_statements import (
+    MOST,
+    delete_snapshots,
+    end_of_prefix,
+    insert_entries,
+    padded,
+    parts,
+    room,
+    select_by_id,
+    upsert_snapshots,
+)
 from driftrank.validation import check_choice
 
-#: rows of one statement at most; SQLite takes 32,766 parameters
-_MOST = 4096
-
 _object = msgspec.json.Decoder(dict)
+
+#: snapshots of one statement at most: a compiled statement keeps what it was given last
+_MOST_SNAPSHOTS = 256
 
 #: rows that are read at once when checking the log
 _CHUNK = 10_000
@@ -65,6 +75,9 @@ class SQLiteStore(Store):
     -----
     The write-ahead log is folded into the file every 16 MB. A program that reads the file for long holds that up, and
     the log grows; from 64 MB on the store waits for readers for a moment, and shortens it once none is in the way.
+
+    Ids that ascend, as those do that the service makes, are the cheapest: every entry with a random id changes another
+    page of the index, which takes about five times the CPU once there are some 100,000.
     """
 
     scheme: ClassVar[str] = "sqlite"
@@ -106,7 +119,7 @@ class SQLiteStore(Store):
             seq = self.last
             for seq, (id, body) in enumerate(entries, self.last + 1):
                 rows += (seq, id, checksum(seq, id.encode(), body), body.decode())
-            if self._insert(_insert_entries, rows) == len(entries):
+            if self._insert(insert_entries, rows) == len(entries):
                 settled = [(seq, True) for seq in range(self.last + 1, seq + 1)]
                 self.last = seq
             else:
@@ -131,9 +144,9 @@ class SQLiteStore(Store):
             rows += (name, seq, checksum(seq, name.encode(), body), body)
         with self._writing, self._errors():
             with self._transaction() if gone else contextlib.nullcontext():  # one statement needs none
-                for names in _parts(gone):
-                    self._writer.execute(_delete_snapshots(len(names)), names)
-                self._insert(_put_snapshots, rows)
+                for names in parts(gone):
+                    self._writer.execute(delete_snapshots(room(len(names))), padded(names, 1))
+                self._insert(upsert_snapshots, rows, _MOST_SNAPSHOTS)
             self._bound_wal()
 
     def forget(self, before: int, limit: int = 10_000) -> int:
@@ -148,8 +161,8 @@ class SQLiteStore(Store):
             self._give_back()
             return dropped
 
-    def _insert(self, statement: Any, rows: list[Any]) -> int:
-        """Insert rows of four columns; how many went in.
+    def _insert(self, statement: Callable[[int], str], rows: list[Any], most: int = MOST) -> int:
+        """Insert rows of four columns, ``most`` in a statement; how many went in.
 
         A thread that has called SQLite must get back the interpreter lock, for which a busy event loop lets it wait for
         up to 5 ms. ``executemany`` waits for every row. One statement for all rows waits once, and needs no transaction
@@ -163,12 +176,13 @@ class SQLiteStore(Store):
         and with no such thread 0.2, 0.4, 2.4, 20 for the last (json_each 0.3, 0.7, 3.0, 28). Statements are compiled
         for powers of two; what is missing are rows of NULL, which ``OR IGNORE`` leaves out.
         """
-        width = 4 * _MOST
+        if not rows:
+            return 0
+        width = 4 * most
         if len(rows) <= width:
-            return self._writer.execute(statement(_room(len(rows) // 4)), _padded(rows, 4)).rowcount if rows else 0
+            return self._writer.execute(statement(room(len(rows) // 4)), padded(rows, 4)).rowcount
         with self._transaction():
-            parts = [rows[start : start + width] for start in range(0, len(rows), width)]
-            return sum(self._insert(statement, part) for part in parts)
+            return sum(self._insert(statement, rows[at : at + width], most) for at in range(0, len(rows), width))
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -180,8 +194,7 @@ class SQLiteStore(Store):
     def find(self, ids: Sequence[str]) -> dict[str, Entry]:
         with self._reading, self._errors():
             rows = list(self._by_id(self._reader, "seq, id, crc, body", ids))
-        found = {entry.id: entry for row in rows for entry in self._intact([row])}
-        return found
+        return {entry.id: entry for row in rows for entry in self._intact([row])}
 
     def get_snapshot(self, name: str) -> Snapshot | None:
         query = "SELECT seq, crc, body FROM snapshots WHERE name = ?"
@@ -207,7 +220,7 @@ class SQLiteStore(Store):
         start, comparison = (prefix, ">=") if prefix > after else (after, ">")
         query = f"SELECT name FROM snapshots WHERE name {comparison} ? AND name < ? ORDER BY name LIMIT ?"
         with self._reading, self._errors():
-            rows = self._reader.execute(query, (start, _end(prefix), limit)).fetchall()
+            rows = self._reader.execute(query, (start, end_of_prefix(prefix), limit)).fetchall()
         return [name.decode() for (name,) in rows]
 
     def size(self) -> int:
@@ -218,8 +231,8 @@ class SQLiteStore(Store):
         return self._reader.execute(query, (after, limit)).fetchall()
 
     def _by_id(self, connection: sqlite3.Connection, columns: str, ids: Sequence[str]) -> Iterator[Any]:
-        for part in _parts(ids):
-            yield from connection.execute(_select_by_id(columns, _room(len(part))), _padded(part, 1)).fetchall()
+        for part in parts(ids):
+            yield from connection.execute(select_by_id(columns, room(len(part))), padded(part, 1)).fetchall()
 
     def _intact(self, rows: Sequence[Any]) -> list[Entry]:
         """Entries up to the first damaged one."""
@@ -298,7 +311,7 @@ class SQLiteStore(Store):
             raise StoreError(f"{self.path}: its file system cannot share memory, which SQLite's WAL mode needs")
         writer.execute(f"PRAGMA synchronous={'FULL' if self._durability == 'full' else 'NORMAL'}")
         writer.execute("PRAGMA cache_size=-65536")  # KiB: the index of ids should be in it
-        writer.execute("PRAGMA wal_autocheckpoint=4000")  # 16 MB; the default of 4 MB takes a fifth of the speed
+        writer.execute("PRAGMA wal_autocheckpoint=4000")  # pages, 16 MB; with the default of 4 MB a fifth slower
         writer.execute(f"PRAGMA journal_size_limit={self.wal_limit}")
         writer.execute("BEGIN IMMEDIATE")
         writer.execute("UPDATE meta SET value = value")  # fails now if it cannot be written to
@@ -393,51 +406,3 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except FileNotFoundError:
         return 0
-
-
-def _room(n: int) -> int:
-    """The least power of two that is no less than n: so few statements are compiled, and all are kept."""
-    return 1 << (n - 1).bit_length()
-
-
-def _padded(values: Sequence[Any], width: int) -> list[Any]:
-    return [*values, *[None] * (width * _room(len(values) // width) - len(values))]
-
-
-def _parts(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (names[start : start + _MOST] for start in range(0, len(names), _MOST))
-
-
-def _marks(n: int) -> str:
-    return ", ".join("?" * n)
-
-
-@cache
-def _insert_entries(n: int) -> str:
-    return f"INSERT OR IGNORE INTO log VALUES {', '.join(['(?, ?, ?, ?)'] * n)}"
-
-
-@cache
-def _put_snapshots(n: int) -> str:
-    return (
-        f"INSERT OR IGNORE INTO snapshots VALUES {', '.join(['(?, ?, ?, ?)'] * n)}"
-        " ON CONFLICT (name) DO UPDATE SET seq = excluded.seq, crc = excluded.crc, body = excluded.body"
-    )
-
-
-@cache
-def _select_by_id(columns: str, n: int) -> str:
-    return f"SELECT {columns} FROM log WHERE id IN ({_marks(n)})"
-
-
-def _delete_snapshots(n: int) -> str:
-    return f"DELETE FROM snapshots WHERE name IN ({_marks(n)})"
-
-
-def _end(prefix: str) -> Any:
-    """A bound above every text that begins with ``prefix``; a blob, which SQLite sorts after all texts, if need be."""
-    stem = prefix.rstrip("\U0010ffff")
-    if not stem:
-        return b""
-    code = ord(stem[-1]) + 1
-    return stem[:-1] + chr(0xE000 if code == 0xD800 else code)
