@@ -1,0 +1,611 @@
+"""A server is killed, again and again, while clients use it: is anything lost, is anything counted twice?
+
+    python benchmarks/kill.py [--rounds 100] [--seconds 1.0] [--connections 6] [--seed 0] [--folder DIR]
+
+Every round starts ``driftrank serve`` on the same store and ends it with SIGKILL: under load, while it starts, or while
+it stops after SIGTERM. Clients rank with ids of their own, send feedback, activate deferred lists, and try again what
+was not answered, and now and then what was. Waits are short, so that silence is finalised; there is little memory and
+there are many checkpoints, so that queries are written out and read back all the time.
+
+Then the log is held against what clients saw: all that was acknowledged is in it, once, and nothing that nobody sent.
+What the service has learnt is compared, to the bit, with a fold over the whole log without any snapshot, and with
+learners that are driven directly by what clients saw (the log only tells the order and the times). It prints a summary
+as JSON and ends with 1 where something does not fit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import json
+import random
+import re
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from collections import Counter, deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from driftrank.policies.learner import Learner  # noqa: E402
+from driftrank.policies.registry import parse_policy  # noqa: E402
+from driftrank.serve.fold import Fold  # noqa: E402
+from driftrank.serve.metrics import Metrics  # noqa: E402
+from driftrank.serve.query import Query  # noqa: E402
+from driftrank.serve.records import Activated, Clicked, Final, Ranked, Record, decode  # noqa: E402
+from driftrank.serve.store.base import Entry, Snapshot  # noqa: E402
+from driftrank.serve.store.sqlite import SQLiteStore  # noqa: E402
+
+K = 3
+QUERIES = 60
+#: rankers by what they are for: name, policy, settings
+RANKERS = {
+    "patient": ("CascadeUCB1", 'wait = "1h"'),
+    "silent": ("CascadeTS", "wait = 0.8"),
+    "collecting": ("CascadeDUCB", 'wait = 0.8\nsecond_click = "update"'),
+    # its queries are reset and deleted, and items come and go
+    "restless": ("CascadeUCB1", "wait = 0.3\nforget_items = 2.0"),
+}
+#: those of which learners are driven directly
+STEADY = ("patient", "silent", "collecting")
+ITEMS = [f"item-{n}" for n in range(8)]
+
+SERVER = """
+[server]
+memory = "400KB"
+checkpoint_every = 400
+checkpoint_seconds = 0.3
+retention = "forever"
+"""
+
+
+# -- the server ------------------------------------------------------------------------------------------------------
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+class Server:
+    """``driftrank serve`` on one port and one store, started many times."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.store = folder / "kill.db"
+        self.log = folder / "server.log"
+        rankers = "".join(
+            f'[rankers.{name}]\npolicy = "{policy}"\nk = {K}\nseed = 7\n{settings}\n'
+            for name, (policy, settings) in RANKERS.items()
+        )
+        (folder / "kill.toml").write_text(SERVER + rankers)
+
+    async def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "driftrank", "serve", "--config", str(self.folder / "kill.toml"), "--port",
+                str(self.port), "--store", f"sqlite:///{self.store}", cwd=ROOT, stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+            )  # fmt: skip
+
+    async def ready(self) -> None:
+        assert self.process.stdout is not None
+        line = await asyncio.wait_for(self.process.stdout.readline(), 120)
+        if b"listens" not in line:
+            raise SystemExit(f"the server did not start: {self.log.read_text()[-2000:]}")
+
+    async def kill(self) -> None:
+        if self.process.returncode is None:
+            self.process.kill()
+        await self.process.wait()
+
+    async def stop(self) -> int:
+        self.process.terminate()
+        return await asyncio.wait_for(self.process.wait(), 60)
+
+
+class Gone(Exception):
+    """The connection ended before the answer came."""
+
+
+class Connection:
+    """As much of HTTP as is needed, without waiting for anything that a dead server will not send."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        try:
+            if self._streams is None:
+                self._streams = await asyncio.open_connection("127.0.0.1", self._port)
+            reader, writer = self._streams
+            data = b"" if body is None else json.dumps(body).encode()
+            writer.write(f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
+            await writer.drain()
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 60)
+            status = int(head.split(b" ", 2)[1])
+            found = re.search(rb"(?i)content-length: (\d+)", head)
+            answer = await reader.readexactly(int(found[1])) if found else b""
+        except (OSError, EOFError) as error:
+            self.close()
+            raise Gone from error
+        return status, json.loads(answer) if answer else None
+
+    def close(self) -> None:
+        if self._streams is not None:
+            self._streams[1].close()
+        self._streams = None
+
+
+# -- the clients -----------------------------------------------------------------------------------------------------
+
+
+class Told:
+    """What clients sent, and what they were told."""
+
+    def __init__(self) -> None:
+        self.lists: dict[tuple[str, str], list[str]] = {}  #: acknowledged, by ranker and event
+        self.queries: dict[tuple[str, str], str] = {}  #: of lists that were asked for
+        self.deferred: set[tuple[str, str]] = set()
+        self.activated: set[tuple[str, str]] = set()  #: acknowledged
+        self.sent: dict[tuple[str, str], set[tuple[int, ...]]] = {}  #: clicks, acknowledged or not
+        #: what was acknowledged: event, clicks, outcome
+        self.acknowledged: list[tuple[tuple[str, str], tuple[int, ...], str]] = []
+        self.warm: Counter[str] = Counter()  #: rows counted, by batch
+        self.statuses: Counter[int] = Counter()
+        self.outcomes: Counter[str] = Counter()
+        self.retried = 0
+        self.wrong: list[str] = []
+
+    def fails(self, what: str) -> None:
+        if len(self.wrong) < 50:
+            self.wrong.append(what)
+
+
+class Client:
+    """One connection that ranks and clicks, and starts anew whenever the server is gone."""
+
+    def __init__(self, number: int, port: int, told: Told, seed: int) -> None:
+        self._number = number
+        self._told = told
+        self._random = random.Random(f"{seed}/{number}")
+        self._connection = Connection(port)
+        self._made = 0
+        self._recent: deque[tuple[str, str]] = deque(maxlen=300)
+        self._unanswered: deque[tuple[str, Any]] = deque(maxlen=100)
+
+    async def use(self) -> None:
+        actions = [(self._rank, 30), (self._feedback, 40), (self._again, 8), (self._activate, 10), (self._reset, 3),
+                   (self._warm, 1)]  # fmt: skip
+        try:
+            while True:
+                (action,) = self._random.choices([a for a, _ in actions], [w for _, w in actions])
+                try:
+                    await action()
+                except Gone:
+                    await asyncio.sleep(0.02)
+        finally:
+            self._connection.close()
+
+    async def _call(self, path: str, body: Any = None, *, method: str = "POST") -> tuple[int, Any]:
+        status, answer = await self._connection.call(method, path, body)
+        self._told.statuses[status] += 1
+        if status == 503:  # not ready yet
+            await asyncio.sleep(0.01)
+        elif status not in (200, 204, 404, 409):
+            self._told.fails(f"{path}: status {status}: {answer}")
+        return status, answer
+
+    async def _rank(self) -> None:
+        ranker = self._random.choice([*RANKERS])
+        bodies = []
+        for _ in range(self._random.choice([1, 1, 1, 4])):
+            self._made += 1
+            body: dict[str, Any] = {
+                "query": f"q{self._random.randrange(QUERIES)}", "items": ITEMS,
+                "event_id": f"{self._number}-{self._made}",
+            }  # fmt: skip
+            if ranker == "restless":
+                body["items"] = self._random.sample([*ITEMS, *(f"new-{n}" for n in range(30))], 6)
+            if self._random.random() < 0.2:
+                body["defer"] = True
+                self._told.deferred.add((ranker, body["event_id"]))
+            self._told.queries[ranker, body["event_id"]] = body["query"]
+            bodies.append(body)
+        await self._lists(ranker, bodies)
+
+    async def _lists(self, ranker: str, bodies: list[dict[str, Any]]) -> None:
+        try:
+            status, answers = await self._call(f"/v1/rankers/{ranker}/rank", bodies)
+        except Gone:
+            self._unanswered.append((f"rank/{ranker}", bodies))
+            raise
+        if status != 200:
+            self._unanswered.append((f"rank/{ranker}", bodies))
+            return
+        for body, answer in zip(bodies, answers, strict=True):
+            at = ranker, answer["event_id"]
+            shown = [item["id"] for item in answer["items"]]
+            if answer["event_id"] != body["event_id"] or len(shown) != K:
+                self._told.fails(f"{at}: answered {answer}")
+            if self._told.lists.setdefault(at, shown) != shown:
+                self._told.fails(f"{at}: was {self._told.lists[at]}, tried again {shown}")
+            self._recent.append(at)
+
+    async def _feedback(self) -> None:
+        if not self._recent:
+            return
+        ranker = self._random.choice(self._recent)[0]
+        lists = [*self._recent][-self._random.choice([20, 20, 300]) :]  # most people click soon
+        bodies = []
+        for at in {self._random.choice(lists) for _ in range(self._random.choice([1, 2, 4]))}:
+            if at[0] == ranker:
+                clicks = sorted(n + 1 for n in range(K) if self._random.random() < 0.3)
+                bodies.append({"event_id": at[1], "clicks": clicks})
+        if bodies:
+            await self._say(ranker, bodies)
+
+    async def _say(self, ranker: str, bodies: list[dict[str, Any]]) -> None:
+        for body in bodies:
+            self._told.sent.setdefault((ranker, body["event_id"]), set()).add(tuple(body["clicks"]))
+        try:
+            status, answers = await self._call(f"/v1/rankers/{ranker}/feedback", bodies)
+        except Gone:
+            self._unanswered.append((f"feedback/{ranker}", bodies))
+            raise
+        if status != 200:
+            self._unanswered.append((f"feedback/{ranker}", bodies))
+            return
+        for body, answer in zip(bodies, answers, strict=True):
+            at = ranker, body["event_id"]
+            self._told.outcomes[answer["outcome"]] += 1
+            self._told.acknowledged.append((at, tuple(body["clicks"]), answer["outcome"]))
+            if self._random.random() < 0.05:
+                self._unanswered.append((f"feedback/{ranker}", [body]))  # and once more, though it was answered
+
+    async def _again(self) -> None:
+        """What was not answered, or a list that was."""
+        if self._unanswered:
+            what, bodies = self._unanswered.popleft()
+            self._told.retried += len(bodies)
+            kind, _, ranker = what.partition("/")
+            await (self._lists if kind == "rank" else self._say)(ranker, bodies)
+        elif self._recent:
+            ranker, event = self._random.choice(self._recent)
+            self._told.retried += 1
+            body = {"query": self._told.queries[ranker, event], "items": ITEMS, "event_id": event}
+            await self._lists(ranker, [body])
+
+    async def _activate(self) -> None:
+        waiting = [at for at in self._recent if at in self._told.deferred and at not in self._told.activated]
+        if waiting:
+            at = self._random.choice(waiting)
+            status, answer = await self._call(f"/v1/rankers/{at[0]}/events/{at[1]}/activate")
+            if status == 200 and answer["outcome"] in ("activated", "duplicate"):
+                self._told.activated.add(at)
+            elif status != 503:
+                self._told.fails(f"{at}: was acknowledged, activated: {status} {answer}")
+
+    async def _reset(self) -> None:
+        path = f"/v1/rankers/restless/queries/q{self._random.randrange(QUERIES)}"
+        if self._random.random() < 0.5:
+            await self._call(path, method="DELETE")
+        else:
+            await self._call(f"{path}/reset")
+
+    async def _warm(self) -> None:
+        self._made += 1
+        batch = f"{self._number}-{self._made if self._random.random() < 0.7 else self._random.randrange(self._made)}"
+        rows = [{"query": f"q{n}", "ranking": ITEMS[:K], "clicks": [n % K + 1]} for n in range(5)]
+        status, answer = await self._call(f"/v1/rankers/restless/warmstart?batch={batch}", rows)
+        if status == 200:
+            self._told.warm[batch] += answer["counted"]
+            if self._told.warm[batch] > len(rows):
+                self._told.fails(f"warmstart {batch}: counted {self._told.warm[batch]} of {len(rows)} rows")
+
+
+async def rounds(server: Server, told: Told, options: argparse.Namespace) -> Counter[str]:
+    """Start and kill; the clients never stop."""
+    chance = random.Random(options.seed)
+    clients = [
+        asyncio.create_task(Client(n, server.port, told, options.seed).use()) for n in range(options.connections)
+    ]
+    ways: Counter[str] = Counter()
+    try:
+        for n in range(options.rounds):
+            (way,) = chance.choices(["under load", "while starting", "while stopping"], [70, 15, 15])
+            ways[way] += 1
+            began = time.monotonic()
+            await server.start()
+            if way == "while starting" and n:
+                await asyncio.sleep(chance.uniform(0.2, 1.2) * options.start)
+            else:
+                await server.ready()
+                options.start = time.monotonic() - began
+                await asyncio.sleep(chance.uniform(0.02, options.seconds))
+                if way == "while stopping":
+                    server.process.terminate()
+                    await asyncio.sleep(chance.uniform(0, 0.3))
+            await server.kill()
+            if any(client.done() for client in clients):
+                break
+    finally:
+        for client in clients:
+            client.cancel()
+        ended = await asyncio.gather(*clients, return_exceptions=True)
+    for error in ended:
+        if not isinstance(error, asyncio.CancelledError):
+            raise error  # type: ignore[misc]
+    return ways
+
+
+async def at_last(server: Server) -> tuple[dict[str, Any], dict[tuple[str, str], bytes]]:
+    """Start it once more, let the waits end, and ask what it knows: of rankers, and of all queries."""
+    await server.start()
+    await server.ready()
+    connection = Connection(server.port)
+    until = time.monotonic() + 60
+    while True:
+        _, found = await connection.call("GET", "/v1/rankers")
+        infos = {info["name"]: info for info in found}
+        if all(infos[name]["pending"] == 0 for name in ("silent", "collecting", "restless")):
+            break
+        if time.monotonic() > until:
+            raise SystemExit(f"lists wait without end: {infos}")
+        await asyncio.sleep(0.1)
+    connection.close()
+    states = {
+        (name, query): base64.b64decode(state)
+        for name in RANKERS
+        for query, state in (await export(server.port, name)).items()
+    }
+    code = await server.stop()
+    if code != 0:
+        raise SystemExit(f"SIGTERM: exit code {code}")
+    return infos, states
+
+
+async def export(port: int, ranker: str, key: str = "") -> dict[str, str]:
+    """The states of all its queries, in base64."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = f"GET /v1/rankers/{ranker}/export HTTP/1.0\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n"
+    writer.write(head.encode())
+    head, _, body = (await reader.read(-1)).decode().partition("\r\n\r\n")
+    writer.close()
+    if " 200 " not in head.partition("\r\n")[0]:
+        raise SystemExit(f"export of {ranker}: {head} {body}")
+    lines = [json.loads(line) for line in body.split("\n") if line.startswith("{")]  # not the lengths of chunks
+    return {line["query"]: line["state"] for line in lines}
+
+
+# -- what must hold --------------------------------------------------------------------------------------------------
+
+
+class LogAlone:
+    """A store that has forgotten its snapshots."""
+
+    def __init__(self, store: SQLiteStore) -> None:
+        self._store = store
+
+    def read(self, after: int, limit: int = 10_000) -> list[Entry]:
+        return self._store.read(after, limit)
+
+    def find(self, ids: Sequence[str]) -> dict[str, Entry]:
+        return self._store.find(ids)
+
+    def get_snapshot(self, name: str) -> Snapshot | None:
+        return None
+
+
+def log_of(store: SQLiteStore) -> list[tuple[int, Record]]:
+    out: list[tuple[int, Record]] = []
+    while entries := store.read(out[-1][0] if out else 0):
+        out += [(entry.seq, decode(entry.body)) for entry in entries]
+    return out
+
+
+def check_log(log: list[tuple[int, Record]], told: Told) -> dict[str, Any]:
+    """All that was acknowledged is in the log, once; nothing is that was not sent."""
+    lists: dict[tuple[str, str], Ranked] = {}
+    finals: dict[tuple[str, str], Final] = {}
+    clicked: dict[tuple[str, str], set[tuple[int, ...]]] = {}
+    activated: set[tuple[str, str]] = set()
+    for seq, record in log:
+        if isinstance(record, Ranked | Final | Activated):
+            at = record.ranker, record.event
+            if at in (lists if isinstance(record, Ranked) else finals if isinstance(record, Final) else activated):
+                told.fails(f"{at}: twice in the log, at {seq}")
+        if isinstance(record, Ranked):
+            lists[at] = record
+        elif isinstance(record, Activated):
+            activated.add(at)
+        elif isinstance(record, Final):
+            finals[at] = record
+            collected = at[0] == "collecting"
+            sent = told.sent.get(at, set())
+            if record.how == "feedback" and not collected and tuple(record.clicks) not in sent:
+                told.fails(f"{at}: clicks {record.clicks} in the log, sent were {sent}")
+            if collected and not {*record.clicks} <= {click for clicks in sent for click in clicks}:
+                told.fails(f"{at}: clicks {record.clicks} in the log, sent were {sent}")
+        elif isinstance(record, Clicked):
+            clicked.setdefault((record.ranker, record.event), set()).add(tuple(record.clicks))
+    for at, shown in told.lists.items():
+        if at not in lists or lists[at].shown != shown:
+            told.fails(f"{at}: acknowledged {shown}, in the log {lists.get(at)}")
+    for at in told.activated:
+        if at in told.deferred and at not in activated:
+            told.fails(f"{at}: its activation was acknowledged, and is not in the log")
+    for at, clicks, outcome in told.acknowledged:
+        final = finals.get(at)
+        if outcome in ("counted", "forgotten") or (outcome == "duplicate" and at[0] != "collecting"):
+            if final is None or final.how != "feedback" or tuple(final.clicks) != clicks:
+                told.fails(f"{at}: {clicks} was acknowledged as {outcome}, in the log is {final}")
+        elif outcome in ("collected", "duplicate"):
+            if clicks not in clicked.get(at, ()) or final is None or not {*clicks} <= {*final.clicks}:
+                told.fails(f"{at}: {clicks} was acknowledged as {outcome}, in the log is {final}")
+        elif outcome == "refused":
+            if final is None or final.how != "feedback" or tuple(final.clicks) == clicks:
+                told.fails(f"{at}: {clicks} was refused, in the log is {final}")
+        elif outcome == "inactive":
+            if at not in told.deferred:
+                told.fails(f"{at}: is said to be inactive, and was not deferred")
+        elif outcome == "orphan":
+            told.fails(f"{at}: was acknowledged, feedback finds nothing")
+    return {"lists": len(lists), "finals": Counter(final.how for final in finals.values()), "activated": len(activated)}
+
+
+def check_fold(
+    store: SQLiteStore, log: list[tuple[int, Record]], infos: dict[str, Any], states: dict[tuple[str, str], bytes],
+    told: Told,
+) -> int:  # fmt: skip
+    """What the service has learnt is what the log alone gives, to the bit. How many queries that are."""
+    fold = Fold(LogAlone(store), Metrics())  # type: ignore[arg-type]
+    for seq, record in log:
+        fold.apply(seq, record)
+    made = {at: query.to_bytes() for at, query in fold.queries.items() if at[0] in infos}
+    for at in made.keys() | states.keys():
+        if made.get(at) != states.get(at):
+            there = [None if x is None else in_words(x) for x in (made.get(at), states.get(at))]
+            told.fails(f"{at}: the log gives {there[0]}, the service has {there[1]}")
+    for name, info in infos.items():
+        ranker = fold.rankers.get(name)
+        if ranker is None:
+            told.fails(f"ranker {name}: the log has none")
+            continue
+        for what in ("queries", "lists", "steps", "clicks"):
+            if getattr(ranker, what) != info[what]:
+                told.fails(f"ranker {name}: {what} {info[what]}, the log gives {getattr(ranker, what)}")
+        if len(ranker.pending) != info["pending"]:
+            told.fails(f"ranker {name}: {info['pending']} lists wait, the log gives {len(ranker.pending)}")
+    return len(made)
+
+
+def in_words(body: bytes) -> str:
+    query = Query.from_bytes(body)
+    return f"a query with seq {query.seq}, {query.lists} lists, {query.steps} steps, {query.clicks} clicks"
+
+
+def check_learners(log: list[tuple[int, Record]], states: dict[tuple[str, str], bytes], told: Told) -> int:
+    """Learners that never heard of a service, driven by what clients saw. How many steps they made."""
+    learners: dict[tuple[str, str], Learner] = {}
+    shown: dict[tuple[str, str], list[Any]] = {}
+    clicks: Counter[tuple[str, str]] = Counter()
+    steps = 0
+    for _, record in log:
+        if not isinstance(record, Ranked | Final) or record.ranker not in STEADY:
+            continue
+        at = record.ranker, record.event
+        if isinstance(record, Ranked):
+            # the log only speaks where the answer was lost
+            shown[at] = told.lists.get(at, record.shown)  # type: ignore[arg-type]
+            where = record.ranker, told.queries[at]
+            if where not in learners:
+                policy = parse_policy(RANKERS[record.ranker][0])
+                learners[where] = policy.start(ITEMS, K, seed=7, query=where[1], slots=len(ITEMS))
+        else:
+            where = record.ranker, told.queries[at]
+            vector = [int(n + 1 in record.clicks) for n in range(K)]
+            learners[where].update(shown[at], vector, now=record.time)
+            clicks[where] += len(record.clicks)
+            steps += 1
+    for where, learner in learners.items():
+        query = Query.from_bytes(states[where])
+        if (query.steps, query.clicks) != (learner.steps, clicks[where]):
+            told.fails(
+                f"{where}: the service has {query.steps} steps and {query.clicks} clicks, clients saw "
+                f"{learner.steps} and {clicks[where]}"
+            )
+        elif query.learner.to_bytes() != learner.to_bytes():
+            told.fails(f"{where}: has not learnt what it was shown and told")
+    return steps
+
+
+def check_server_log(path: Path, told: Told) -> list[float]:
+    """How long replays took; nothing may have failed."""
+    replays = []
+    for line in path.read_text().splitlines():
+        found = re.search(r"records replayed in ([\d.]+) s", line)
+        if found:
+            replays.append(float(found[1]))
+        if "Traceback" in line or ('"level": "error"' in line and '"status": 503' not in line):
+            told.fails(f"the server's log: {line[:1000]}")
+    return replays
+
+
+# -- the command -----------------------------------------------------------------------------------------------------
+
+
+def run(options: argparse.Namespace) -> dict[str, Any]:
+    folder = Path(options.folder or tempfile.mkdtemp(prefix="driftrank-kill-"))
+    server, told = Server(folder), Told()
+    began = time.monotonic()
+
+    async def all_of_it() -> tuple[Counter[str], dict[str, Any], dict[tuple[str, str], bytes]]:
+        try:
+            ways = await rounds(server, told, options)
+            return ways, *await at_last(server)
+        finally:
+            if server.process.returncode is None:
+                await server.kill()
+
+    ways, infos, states = asyncio.run(all_of_it())
+    took = time.monotonic() - began
+    with SQLiteStore(server.store) as store:
+        if store.damage or store.verify(0):
+            told.fails(f"the store is damaged: {store.damage}")
+        log = log_of(store)
+        found = check_log(log, told)
+        queries = check_fold(store, log, infos, states, told)
+        size = store.size()
+    steps = check_learners(log, states, told)
+    replays = check_server_log(server.log, told)
+    summary = {
+        "rounds": options.rounds,
+        "killed": dict(ways),
+        "seconds": round(took, 1),
+        "answers": dict(sorted(told.statuses.items())),
+        "lists_acknowledged": len(told.lists),
+        "feedback_acknowledged": dict(told.outcomes.most_common()),
+        "tried_again": told.retried,
+        "records": len(log),
+        "lists": found["lists"],
+        "activated": found["activated"],
+        "finalised": dict(found["finals"]),
+        "queries_compared": queries,
+        "steps_compared": steps,
+        "starts": len(replays),
+        "replay_seconds": {"median": sorted(replays)[len(replays) // 2], "longest": max(replays)},
+        "store_bytes": size,
+        "wrong": told.wrong,
+    }
+    if not options.folder:
+        shutil.rmtree(folder)
+    return summary
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=1.0, help="the longest time from ready to the kill")
+    parser.add_argument("--connections", type=int, default=6)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folder", help="for the store and the server's log, which are then kept")
+    options = parser.parse_args(arguments)
+    options.start = 1.0  # seconds that a start takes; measured as it goes
+    summary = run(options)
+    print(json.dumps(summary, indent=2))
+    return 1 if summary["wrong"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
