@@ -417,12 +417,13 @@ class Service:
             raise _no_query(name, query)
         await self._append([(_once("reset"), Reset(name, self.now(), query, gone))])
 
-    def query_names(self, name: str, after: str, limit: int) -> list[str]:
-        """Names of queries, sorted; those in memory and those written out."""
+    def query_names(self, name: str, after: str | None, limit: int) -> list[str]:
+        """Names of queries, sorted; those in memory and those written out. A query may be called ""."""
         self.ranker(name)
         prefix = snapshot_name(name, "")
-        stored = [n.removeprefix(prefix) for n in self._store.snapshot_names(prefix, prefix + after, limit)]
-        fresh = sorted(q for r, q in self._fold.queries if r == name and q > after)[:limit]
+        begin = "" if after is None else prefix + after
+        stored = [n.removeprefix(prefix) for n in self._store.snapshot_names(prefix, begin, limit)]
+        fresh = sorted(q for r, q in self._fold.queries if r == name and (after is None or q > after))[:limit]
         found = sorted({*stored, *fresh})[:limit]
         ranker = self.ranker(name)
         return [q for q in found if (name, q) in self._fold.queries or self._stored(ranker, q)]
@@ -432,6 +433,15 @@ class Service:
             return False
         snapshot = self._store.get_snapshot(snapshot_name(ranker.name, query))
         return snapshot is not None and snapshot.seq >= ranker.since
+
+    def best_first(self, name: str, query_name: str, items: Sequence[ItemId]) -> list[ItemId]:
+        """The items by what was learnt of them; equals, and those not known, in their order."""
+        query = self._fold.query(self.ranker(name), query_name)
+        known = [] if query is None else [item for item in items if item in query.seen]
+        if query is not None and known:
+            best = query.learner.greedy(known, len(known))
+            return [*best, *(item for item in items if item not in query.seen)]  # type: ignore[list-item]
+        return list(items)
 
     def query(self, name: str, query_name: str) -> QueryState:
         """What is known of a query, explained."""
@@ -490,18 +500,18 @@ class Service:
     async def export(self, name: str) -> AsyncIterator[tuple[str, bytes]]:
         """The state of every query."""
         ranker = self.ranker(name)
-        prefix, after = snapshot_name(name, ""), ""
+        prefix, last = snapshot_name(name, ""), ""
         await self._upkeep.snapshot([at for at in self._fold.dirty if at[0] == name])
-        while names := self._store.snapshot_names(prefix, prefix + after, 100):
-            for full in names:
+        while names := self._store.snapshot_names(prefix, last, 100):
+            for last in names:
                 if self.stopping:  # half an export must not look like a whole one
                     raise Refused(503, "Stopping", "the service is stopping")
-                after = full.removeprefix(prefix)
-                if self.ranker(name) is not ranker or (name, after) in self._fold.gone:
+                query = last.removeprefix(prefix)
+                if self.ranker(name) is not ranker or (name, query) in self._fold.gone:
                     continue
-                snapshot = self._store.get_snapshot(full)
+                snapshot = self._store.get_snapshot(last)
                 if snapshot is not None and snapshot.seq >= ranker.since:
-                    yield after, snapshot.body
+                    yield query, snapshot.body
             await asyncio.sleep(0)
 
     async def import_(self, name: str, states: Sequence[tuple[str, bytes]]) -> Counted:

@@ -21,10 +21,10 @@ OUTSIDE["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get(
 class Running:
     """``driftrank serve``, as long as the block lasts. It can be stopped, or killed, and started again in between."""
 
-    def __init__(self, folder: Path, *options: str, port: int = 0, **variables: str) -> None:
+    def __init__(self, folder: Path, *options: str, **variables: str) -> None:
         self._folder, self._options, self._variables = folder, options, variables
         self.url = ""
-        self.port = port  #: 0: any; the same again after a restart
+        self.port = 0  #: any; the same again after a restart
         self.log = ""  #: what it wrote to standard error so far
         self._start()
 

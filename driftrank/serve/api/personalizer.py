@@ -116,18 +116,11 @@ def router(service: Service) -> APIRouter:
             raise Refused(409, "Event id taken", detail)
         p = chosen.propensity if isinstance(chosen.propensity, float) else 1.0
         left = max(0.0, 1.0 - p) / len(rest) if rest else 0.0
-        order = iter([RankedAction(str(chosen.id), p), *(RankedAction(id_, left) for id_ in best_first(rest, query))])
+        below = [RankedAction(str(id_), left) for id_ in service.best_first(name, query, rest)]
+        order = iter([RankedAction(str(chosen.id), p), *below])
         # those excluded keep their places
         ranking = [RankedAction(a.id, 0.0) if a.id in excluded else next(order) for a in said.actions]
         return answered(PersonalizerRanking(ranking, answer.event_id, str(chosen.id)), 201)
-
-    def best_first(ids: Sequence[str], query: str) -> list[str]:
-        """By what was learnt; equals in the order given."""
-        try:
-            known = {item.id: item.estimate for item in service.query(service.settings.personalizer, query).items}
-        except Refused:  # deleted meanwhile
-            return list(ids)
-        return sorted(ids, key=lambda id_: -(known.get(id_) or 0.0))
 
     async def reward(request: Request) -> Response:
         """Say what showing the action was worth.

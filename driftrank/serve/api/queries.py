@@ -20,7 +20,7 @@ def router(service: Service) -> APIRouter:
         limit = request.query_params.get("limit", "100")
         if not limit.isascii() or not limit.isdigit() or len(limit) > 9 or not 1 <= int(limit) <= _MOST:
             raise Refused(422, "Bad value", f"limit={limit!r}: must be an integer from 1 to {_MOST}")
-        after = request.query_params.get("after", "")
+        after = request.query_params.get("after")
         return answered(service.query_names(request.path_params["ranker"], after, int(limit)))
 
     async def query(request: Request) -> Response:

@@ -15,7 +15,7 @@ from driftrank.serve.keys import new_key
 from tests.serve.running import Running
 
 #: as the SDKs for Python and .NET serialise a rank request
-BODY = {
+BODY: dict[str, Any] = {
     "contextFeatures": [{"timeOfDay": "morning"}, {"device": {"os": "ios", "mobile": True, "width": 390}}],
     "actions": [
         {"id": "pasta", "features": [{"taste": "salty", "spiceLevel": "medium"}, {"nutritionLevel": 5}]},
@@ -25,7 +25,7 @@ BODY = {
     ],
     "deferActivation": False,
 }
-IDS = [action["id"] for action in BODY["actions"]]  # type: ignore[index, attr-defined]
+IDS = [action["id"] for action in BODY["actions"]]
 
 Start = Callable[..., "Loop"]
 
@@ -205,7 +205,10 @@ def test_without_names_all_contexts_are_one_query(start: Start) -> None:
     loop = start()
     loop.ranked(eventId="one/1")
     loop.ranked(eventId="one/2", contextFeatures=[{"timeOfDay": "night"}])
+    assert loop.http.get("/v1/rankers/default/queries").json() == [""]
+    assert loop.http.get("/v1/rankers/default/queries?after=").json() == []
     assert loop.state()["lists"] == 2
+    assert loop.http.get("/v1/rankers/default/export").text.count('"query":""') == 1
 
 
 @pytest.mark.parametrize(
@@ -393,7 +396,10 @@ def test_an_id_that_is_too_long_is_no_event(start: Start) -> None:
 def test_an_event_id_is_for_one_choice(start: Start) -> None:
     loop = start(context=["timeOfDay"])
     chosen = loop.ranked(eventId="taken")["rewardActionId"]
-    for changes in ({"contextFeatures": []}, {"excludedActions": [chosen]}, {"actions": [{"id": "other"}]}):
+    others: list[dict[str, Any]] = [
+        {"contextFeatures": []}, {"excludedActions": [chosen]}, {"actions": [{"id": "other"}]},
+    ]  # fmt: skip
+    for changes in others:
         status, code, message = refusal(loop.rank(eventId="taken", **changes))
         assert (status, code) == (409, "InvalidRankRequest")
         assert "'taken'" in message
