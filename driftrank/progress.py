@@ -65,7 +65,7 @@ class _Bars(Progress):
             self._counted[label] += steps if counted is True else counted
             elapsed = now - self._begin[label]
             if elapsed > 0.2:
-                speed = {"speed": f"{self._counted[label] / elapsed / 1e6:6.1f} M {self.unit}/s"}
+                speed = {"speed": f"{_short(self._counted[label] / elapsed)} {self.unit}/s"}
         self._bars.update(self._tasks[label], advance=steps, **speed)
 
     def __enter__(self) -> Self:
@@ -74,6 +74,15 @@ class _Bars(Progress):
 
     def __exit__(self, *_: object) -> None:
         self._bars.stop()
+
+
+def _short(speed: float) -> str:
+    """A speed in millions, as those of simulations are, or as it is.
+
+    >>> _short(8_260_000), _short(812.3)
+    ('   8.3 M', '   812')
+    """
+    return f"{speed / 1e6:6.1f} M" if speed >= 50_000 else f"{speed:6.0f}"
 
 
 def shown_progress(totals: Mapping[str, int], unit: str = "steps") -> Progress:

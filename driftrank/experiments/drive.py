@@ -38,7 +38,7 @@ class Drive:
     --------
     >>> drive = Drive(env="abrupt", queries="yandex-like:2", steps=10)
     >>> drive.environment().names
-    ['0', '1']
+    ['yandex-like-0-0', 'yandex-like-0-1']
     """
 
     url: str = "http://127.0.0.1:8080"
@@ -91,8 +91,9 @@ class Drive:
         totals = {"lists": driven.regret.size}
 
         async def main() -> None:
+            async with AsyncClient(self.url, key=self.key, ranker=self.ranker) as client:
+                before = await client.ranker()  # where nobody listens, that is said at once
             async with AsyncClient(self.url, key=self.key, ranker=self.ranker, **_PATIENCE) as client:
-                before = await client.ranker()
                 settings = before.settings
                 if settings.k < environment.k:
                     raise ValueError(f"k={environment.k}: the ranker {self.ranker!r} shows at most {settings.k}")

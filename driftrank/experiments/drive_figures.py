@@ -39,7 +39,7 @@ def plot_clicks(driven: Driven, ax: Axes) -> Axes:
     mark_breakpoints(ax, driven.breakpoints)
     ax.set_ylabel("clicks per list")
     ax.set_ylim(bottom=0)
-    ax.legend(frameon=False, loc="lower right")
+    ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)  # lines are everywhere below
     beautify(ax)
     return ax
 

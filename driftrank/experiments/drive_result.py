@@ -92,7 +92,7 @@ class Driven:
     def summary(self) -> dict[str, Any]:
         """The numbers in short, for JSON."""
         total = int(self.done.sum())
-        sent = total + sum(self.outcomes.values()) - self.outcomes["never sent"]
+        sent = total + sum(self.outcomes.values()) - self.outcomes.get("never sent", 0)
         means = {name: _mean(clicks) for name, clicks in zip(OTHERS, self.others, strict=True)}
         return {
             "url": self.url,

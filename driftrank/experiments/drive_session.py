@@ -120,7 +120,8 @@ class Session:
             driven.put(n, t, ranking, users.optimal, value, len(clicks), [len(users.meet(o)[1]) for o in others])
             self._bar.advance("lists", 1)
             copies = drive.mishaps.of(drive.seed, query, t)
-            driven.outcomes["never sent"] += not copies
+            if not copies:
+                driven.outcomes["never sent"] += 1
             for delay in copies:
                 if drive.mishaps.delay:
                     task = asyncio.create_task(self._guarded(self._feedback(event, clicks, delay)))

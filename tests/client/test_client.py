@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import logging
 import os
 import socket
@@ -18,7 +16,6 @@ from typing import Any
 import pytest
 
 from driftrank.client import (
-    AsyncClient,
     Client,
     InvalidRequest,
     NotFound,
@@ -27,43 +24,12 @@ from driftrank.client import (
     Unauthorized,
 )
 from driftrank.wire import Clicked, Feedback, Item, RankRequest, WarmRow
+from tests.client.awaited import Awaited
 from tests.client.flaky import Flaky, flaky
 
 ROOT = Path(__file__).parents[2]
 BUSY = (503, {})
 ITEMS = ["a", "b", "c", "d"]
-
-
-class Awaited:
-    """An AsyncClient on an event loop of its own, so that one test serves both clients."""
-
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
-        self._thread.start()
-        try:
-            self._client = AsyncClient(*args, **settings)
-        except BaseException:
-            self._end()
-            raise
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._client, name)
-        if not inspect.iscoroutinefunction(value):
-            return value
-        return lambda *args, **kwargs: asyncio.run_coroutine_threadsafe(value(*args, **kwargs), self._loop).result()
-
-    def __enter__(self) -> Awaited:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._client.close(1.0), self._loop).result()
-        self._end()
-
-    def _end(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
 
 
 @pytest.fixture(params=[Client, Awaited], ids=["sync", "async"])
@@ -375,7 +341,7 @@ def test_what_cannot_be_sent_before_the_end_is_counted(make: Any) -> None:
     begin = time.monotonic()
     client.close(0.2)
     if isinstance(client, Awaited):
-        client._end()
+        client.end()
     assert time.monotonic() - begin < 2
     assert client.dropped == 1
 

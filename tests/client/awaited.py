@@ -1,0 +1,42 @@
+"""An AsyncClient on an event loop of its own, so that one test serves both clients."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from typing import Any
+
+from driftrank.client import AsyncClient
+
+
+class Awaited:
+    """Methods that others await are called as though they were ordinary ones."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+        try:
+            self._client = AsyncClient(*args, **settings)
+        except BaseException:
+            self.end()
+            raise
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._client, name)
+        if not inspect.iscoroutinefunction(value):
+            return value
+        return lambda *args, **kwargs: asyncio.run_coroutine_threadsafe(value(*args, **kwargs), self._loop).result()
+
+    def __enter__(self) -> Awaited:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        self.end()
+
+    def end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

@@ -1,0 +1,197 @@
+"""Clients and the service itself."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from driftrank.client import Client, InvalidRequest, NotFound, Unauthorized, calls
+from driftrank.wire import Clicked, Feedback, RankerSettings, RankRequest, WarmRow
+from tests.client.awaited import Awaited
+from tests.client.test_client import ROOT, SYNC
+from tests.serve.running import Running
+
+ITEMS = ["a", "b", "c", "d"]
+CHEAP = RankerSettings(policy="CascadeUCB1", k=3)
+
+
+@pytest.fixture(params=[Client, Awaited], ids=["sync", "async"])
+def make(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with Running(tmp_path_factory.mktemp("service")) as service:
+        yield service
+
+
+@pytest.fixture
+def client(make: Any, running: Running) -> Iterator[Any]:
+    """A client of a ranker that nobody else uses."""
+    name = f"r{secrets.token_hex(4)}"
+    with make(running.url, ranker=name, timeout=20, deadline=60) as client:
+        client.put_ranker(name, CHEAP)
+        yield client
+
+
+def test_a_click_is_learnt(client: Any) -> None:
+    ranking = client.rank("shoes", ITEMS)
+    assert len(ranking.items) == 3
+    assert (ranking.policy, ranking.step) == ("CascadeUCB1", 1)
+    client.feedback(ranking.event_id, [ranking.items[1].id])
+    assert client.flush(20)
+    assert client.outcomes == {"counted": 1}
+    state = client.query("shoes")
+    assert (state.steps, state.lists, state.clicks) == (1, 1, 1)
+    assert {item.id: item.estimate for item in state.items if item.samples} == {
+        ranking.items[0].id: 0.0, ranking.items[1].id: 1.0,
+    }  # fmt: skip
+    info = client.ranker()
+    assert (info.lists, info.steps, info.clicks, info.queries) == (1, 1, 1, 1)
+
+
+def test_the_same_event_is_the_same_list(client: Any) -> None:
+    first = client.rank("q", ITEMS, event_id="e")
+    client.feedback("e", [1], wait=True)
+    assert client.rank("q", ITEMS, event_id="e").items == first.items
+    assert client.ranker().lists == 1
+
+
+def test_what_became_of_feedback(client: Any) -> None:
+    """An answer, whatever it is; not an error."""
+    client.rank("q", [7, 8], event_id="e")
+    assert client.feedback("nobody", [1], wait=True).outcome == "orphan"
+    assert client.feedback("e", [Clicked(8)], shown=2, wait=True).outcome == "counted"
+    assert client.feedback("e", [Clicked(8)], wait=True).outcome == "duplicate"
+    assert client.feedback("e", [Clicked(7)], wait=True).outcome == "refused"
+    results = client.feedback_many([Feedback("e", [Clicked(8)]), Feedback(""), Feedback("nobody")])
+    assert [result.outcome for result in results] == ["duplicate", "orphan", "orphan"]
+    with pytest.raises(InvalidRequest, match="clicks"):
+        client.feedback("e", ["not there"], wait=True)
+
+
+def test_bad_feedback_among_good(client: Any) -> None:
+    for n in range(6):
+        client.rank("q", ITEMS, event_id=f"e{n}")
+        client.feedback(f"e{n}", ["not there"] if n == 3 else [1])
+    assert client.flush(20)
+    assert (client.dropped, client.outcomes) == (1, {"counted": 5})
+
+
+def test_many_at_once(client: Any) -> None:
+    answers = client.rank_many([RankRequest("q", ITEMS[n:], k=1) for n in range(3)])
+    assert [len(answer.items) for answer in answers] == [1, 1, 1]
+    assert len({answer.event_id for answer in answers}) == 3
+    with pytest.raises(InvalidRequest, match="k=9"):
+        client.rank_many([RankRequest("q", ITEMS), RankRequest("q", ITEMS, k=9)])
+
+
+def test_deferred(client: Any) -> None:
+    client.rank("q", ITEMS, event_id="e/1", defer=True)
+    assert client.feedback("e/1", [1], wait=True).outcome == "inactive"
+    assert client.activate("e/1").outcome == "activated"
+    assert client.activate("e/1").outcome == "duplicate"
+    assert client.feedback("e/1", [1], wait=True).outcome == "counted"
+    with pytest.raises(NotFound):
+        client.activate("nobody")
+
+
+@pytest.mark.parametrize("query", ["a/b", "50 % off?", "größe", "q/reset", "a+b&c=d#e", "../x", " "])
+def test_queries_are_called_as_one_likes(client: Any, query: str) -> None:
+    client.rank(query, ITEMS, event_id="e")
+    client.feedback("e", [1], wait=True)
+    assert client.query(query).clicks == 1
+    assert client.queries() == [query]
+    client.reset(query)
+    assert client.query(query).clicks == 0
+    client.delete_query(query)
+    with pytest.raises(NotFound):
+        client.query(query)
+
+
+def test_queries_come_in_pages(client: Any) -> None:
+    client.rank_many([RankRequest(f"q{n}", ITEMS) for n in range(5)])
+    assert client.queries(limit=2) == ["q0", "q1"]
+    assert client.queries(after="q1") == ["q2", "q3", "q4"]
+
+
+def test_rankers_come_and_go(client: Any) -> None:
+    assert client.name in [info.name for info in client.rankers()]
+    settings = RankerSettings(policy="CascadeDUCB", k=2, horizon=1000, seed=3, wait="10m")
+    other = f"{client.name}-other"
+    assert client.put_ranker(other, settings).settings == settings
+    assert client.ranker(other).settings == settings
+    client.delete_ranker(other)
+    with pytest.raises(NotFound):
+        client.ranker(other)
+    with pytest.raises(InvalidRequest, match="holdout=7"):
+        client.put_ranker(other, RankerSettings(holdout=7.0))
+    client.rank("q", ITEMS)
+    client.reset()
+    assert client.queries() == []
+
+
+def test_an_old_log_and_a_move(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [WarmRow(f"q{n % 3}", ITEMS[:3], [1 + n % 3]) for n in range(25)]
+    assert client.warmstart(rows, batch=10).counted == 25
+    assert client.ranker().steps == 25
+    state = client.export()
+    assert len(state.splitlines()) == 3
+    monkeypatch.setattr(calls, "LONGEST", 10)  # every line is a call
+    before = {name: client.query(name) for name in client.queries()}
+    client.reset()
+    assert client.import_(state).counted == 3
+    for name, old in before.items():
+        new = client.query(name)
+        assert (new.steps, new.clicks) == (old.steps, old.clicks)
+        assert [i.estimate for i in new.items] == [i.estimate for i in old.items]
+
+
+def test_keys(make: Any, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "driftrank", "key"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    _, key, _, hashed, *_ = done.stdout.split()
+    with Running(tmp_path, DRIFTRANK_ADMIN_KEY=hashed) as service:
+        with make(service.url) as stranger, pytest.raises(Unauthorized):
+            stranger.rank("q", ITEMS, fallback=True)
+        with make(service.url, key="wrong") as stranger, pytest.raises(Unauthorized):
+            stranger.rankers()
+        with make(service.url, key=key) as owner:
+            assert [info.name for info in owner.rankers()] == ["default"]
+
+
+def test_the_service_dies_and_comes_back(make: Any, tmp_path: Path) -> None:
+    with Running(tmp_path) as service, make(service.url, flush_seconds=0.05, deadline=60, retries=100) as client:
+        client.put_ranker("default", CHEAP)
+        lists = [client.rank("q", ITEMS, event_id=f"e{n}") for n in range(20)]
+        client.feedback("e0", [1])
+        assert client.flush(20)
+        service.kill()
+        answer = client.rank("q", ITEMS, fallback=True)
+        assert [item.id for item in answer.items] == ITEMS
+        client.feedback(answer.event_id, [1])
+        for n in range(1, 20):
+            client.feedback(f"e{n}", [1])
+        assert not client.flush(0.5)
+        assert (client.waiting, client.dropped) == (19, 0)
+        service.restart()
+        assert client.flush(60)
+        assert client.outcomes == {"counted": 20}
+        assert client.query("q").clicks == 20
+        assert client.rank("q", ITEMS, event_id="e7").items == lists[7].items
+
+
+def test_flush_at_exit(running: Running) -> None:
+    with Client(running.url, timeout=20, deadline=60) as client:
+        for n in range(5):
+            client.rank("at exit", ITEMS, event_id=f"e{n}")
+        subprocess.run([sys.executable, "-c", SYNC, running.url], cwd=ROOT, check=True, timeout=60)
+        assert client.query("at exit").steps == 5

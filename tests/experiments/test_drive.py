@@ -1,0 +1,321 @@
+"""Simulated users at the real service: what is served is what is simulated, and what goes astray is counted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+import driftrank as dr
+from driftrank.cli.app import run
+from driftrank.client import Client
+from driftrank.experiments.drive import Drive
+from driftrank.experiments.drive_session import Gathered, Mishaps
+from driftrank.wire import RankerSettings
+from tests.serve.running import ROOT, Running
+
+QUERY = "yandex-like-0-1"
+USERS: dict[str, Any] = {"env": "abrupt:period=40", "queries": "yandex-like:4", "steps": 100}
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with Running(tmp_path_factory.mktemp("service"), "--durability", "relaxed") as running:
+        yield running
+
+
+@pytest.fixture
+def ranker(service: Running, request: pytest.FixtureRequest) -> Any:
+    """Makes rankers of this test's own."""
+
+    def make(name: str = "r", **settings: Any) -> str:
+        own = f"{name}-{abs(hash(request.node.nodeid)) % 10**9}"
+        with Client(service.url, timeout=30, deadline=60) as client:
+            client.put_ranker(own, RankerSettings(**{"policy": "CascadeUCB1", "k": 3} | settings))
+        return own
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("policy", "batch"), [("CascadeDUCB", 1), ("CascadeTS", 50), ("RankedEXP3", 3)], ids=lambda value: str(value)
+)
+def test_served_is_simulated(service: Running, ranker: Any, policy: str, batch: int) -> None:
+    name = ranker(policy=policy, horizon=100, seed=5)
+    driven = Drive(url=service.url, ranker=name, seed=5, batch=batch, **USERS).run(check=True, progress=False)
+    assert driven.check is not None
+    assert driven.check.same
+    assert driven.check.simulator
+    assert "all 400 lists are the same as those of the learner and the simulator" in str(driven.check)
+    env = dr.environments.Abrupt(dr.queries.yandex_like(4, seed=5), k=3, period=40)
+    result = dr.simulate(policy, env, horizon=100, seed=5, checkpoints=100, progress=False)
+    assert np.array_equal(driven.cumulative(), result.values[0, 0, :, 0])
+    assert np.array_equal(np.cumsum(driven.clicks, axis=1), result.values[2, 0, :, 0])
+    assert driven.outcomes == {"counted": 400}
+    assert driven.learnt == 400
+    assert driven.breakpoints == [40, 80]
+
+
+def test_a_ranker_of_its_own_settings_is_compared_with_its_learner(service: Running, ranker: Any) -> None:
+    """No horizon, more positions than are asked for, another seed than the users': nothing a simulation has."""
+    name = ranker(policy="CascadeTS", k=8, seed=3)
+    driven = Drive(url=service.url, ranker=name, **USERS).run(check=True, progress=False)
+    assert driven.check is not None
+    assert driven.check.same
+    assert not driven.check.simulator
+
+
+def test_a_difference_is_found(service: Running, ranker: Any) -> None:
+    name = ranker(policy="CascadeTS", horizon=30)
+    users = {**USERS, "steps": 30, "queries": "yandex-like:2"}
+    drive = Drive(url=service.url, ranker=name, **users)
+    with Client(service.url, ranker=name, timeout=30, deadline=60) as client:
+
+        def meddle() -> None:  # somebody else's click in the middle
+            while client.ranker().steps < 10:
+                time.sleep(0.001)
+            other = client.rank(QUERY, list(range(10)), event_id="x:1000")
+            client.feedback(other.event_id, [3], wait=True)
+
+        thread = threading.Thread(target=meddle)
+        thread.start()
+        driven = Drive(**{**vars(drive), "rate": 100.0}).run(check=True, progress=False)
+        thread.join()
+    assert driven.check is not None
+    assert not driven.check.same
+    assert driven.check.difference is not None
+    assert driven.check.difference[0] == QUERY
+    assert "part at step" in str(driven.check)
+
+
+def test_mishaps_are_counted(service: Running, ranker: Any) -> None:
+    name = ranker()
+    mishaps = Mishaps(delay=0.05, drop=0.2, duplicate=0.3)
+    driven = Drive(url=service.url, ranker=name, mishaps=mishaps, rate=2000.0, **USERS).run(progress=False)
+    outcomes = driven.outcomes
+    assert set(outcomes) == {"counted", "duplicate", "never sent"}
+    assert outcomes["counted"] + outcomes["never sent"] == 400
+    assert 40 < outcomes["never sent"] < 120
+    assert 50 < outcomes["duplicate"] < 140
+    with Client(service.url, ranker=name, timeout=30, deadline=60) as client:
+        info = client.ranker()
+        assert info.steps == driven.learnt == outcomes["counted"]
+        assert info.lists == 400
+        assert info.pending == outcomes["never sent"]
+        assert sum(client.query(query).steps for query in driven.queries) == outcomes["counted"]
+
+
+def test_feedback_is_delayed(service: Running, ranker: Any) -> None:
+    """The next list does not wait for it, and the policy knows less: the lists are not those of the simulator."""
+    name = ranker()
+    users = {**USERS, "steps": 20}
+    begin = time.monotonic()
+    drive = Drive(url=service.url, ranker=name, mishaps=Mishaps(delay=0.3), **users)
+    driven = drive.run(progress=False)
+    assert time.monotonic() - begin > 0.5
+    assert driven.outcomes == {"counted": 80}
+    assert driven.learnt == 80
+
+
+@pytest.mark.parametrize("env", ["Churn", "LinearFeatures", "Drift"])
+def test_other_worlds(service: Running, ranker: Any, env: str) -> None:
+    name = ranker(policy="CascadeLinUCB" if env == "LinearFeatures" else "CascadeUCB1", horizon=30)
+    queries = "" if env == "LinearFeatures" else "yandex-like:2"
+    drive = Drive(url=service.url, ranker=name, env=env.lower(), steps=30, queries=queries)
+    driven = drive.run(check=env != "Churn", progress=False)
+    assert driven.done.tolist() == [30] * len(driven.queries)
+    assert driven.check is None or driven.check.same
+
+
+def test_the_rate_is_kept(service: Running, ranker: Any) -> None:
+    users = {**USERS, "steps": 10}
+    driven = Drive(url=service.url, ranker=ranker(), rate=100.0, **users).run(progress=False)
+    assert driven.seconds >= 0.7  # 40 lists, 40 feedbacks
+
+
+def test_mishaps_do_not_depend_on_anything_else() -> None:
+    mishaps = Mishaps(delay=2.0, drop=0.5, duplicate=0.5)
+    drawn = [mishaps.of(7, "q", t) for t in range(2000)]
+    assert drawn == [mishaps.of(7, "q", t) for t in range(2000)]
+    assert abs(np.mean([len(copies) == 0 for copies in drawn]) - 0.5) < 0.05
+    assert abs(np.mean([len(copies) == 2 for copies in drawn]) - 0.25) < 0.05
+    assert abs(np.mean([delay for copies in drawn for delay in copies]) - 2.0) < 0.2
+
+
+def test_requests_are_gathered() -> None:
+    parts: list[list[int]] = []
+
+    async def call(numbers: list[int]) -> list[int]:
+        parts.append(numbers)
+        await asyncio.sleep(0.001)
+        if 13 in numbers:
+            raise ValueError("thirteen")
+        return [-n for n in numbers]
+
+    async def main() -> list[Any]:
+        gathered = Gathered(call, 5)
+        return await asyncio.gather(*(gathered(n) for n in range(12)), gathered(13), return_exceptions=True)
+
+    *answers, error = asyncio.run(main())
+    assert answers[:10] == [-n for n in range(10)]
+    assert isinstance(error, ValueError)
+    assert [len(part) for part in parts] == [5, 5, 3]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"steps": 0}, "steps=0: must be an integer of at least 1"),
+        ({"rate": -1.0}, "rate=-1.0"),
+        ({"connections": 101}, "connections=101"),
+        ({"batch": 0}, "batch=0"),
+        ({"mishaps": Mishaps(delay=-1.0)}, "delay=-1.0"),
+        ({"mishaps": Mishaps(drop=1.5)}, "drop=1.5"),
+        ({"mishaps": Mishaps(duplicate=-0.1)}, "duplicate=-0.1"),
+        ({"env": "abrubt"}, "did you mean Abrupt"),
+        ({"queries": "yandex-like:0"}, "yandex-like"),
+        ({"seed": -1}, "seed=-1"),
+        ({"url": "nowhere"}, "url='nowhere'"),
+    ],
+)
+def test_bad_values(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Drive(**settings).run(progress=False)
+
+
+@pytest.mark.parametrize(
+    ("ranker_is", "users", "message"),
+    [
+        ({}, {"mishaps": Mishaps(drop=0.1)}, "delayed, dropped or doubled"),
+        ({}, {"env": "Churn"}, "new items take the place of old ones"),
+        ({"mode": "shadow"}, {}, "must be live"),
+        ({"holdout": 0.5}, {}, "hold nothing out"),
+        ({"second_click": "update"}, {}, "second_click"),
+        ({"policy": "CascadeDUCB:half_life=1h"}, {}, "CascadeDUCB:half_life=1h forgets by the clock"),
+        ({"policy": "CascadeSWUCB:window=1h"}, {}, "forgets by the clock"),
+        ({"k": 2}, {}, "k=3: the ranker .* shows at most 2"),
+    ],
+)
+def test_what_cannot_be_checked(
+    service: Running, ranker: Any, ranker_is: dict[str, Any], users: dict[str, Any], message: str
+) -> None:
+    drive = Drive(url=service.url, ranker=ranker(**ranker_is), **USERS | users)
+    with pytest.raises(ValueError, match=message):
+        drive.run(check=True, progress=False)
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+def command(service: Running, ranker: str, out: Path, *more: str) -> list[str]:
+    return [
+        "drive", "--url", service.url, "--ranker", ranker, "--env", "abrupt:period=20", "--queries", "yandex-like:3",
+        "--steps", "40", "--out", str(out), *more,
+    ]  # fmt: skip
+
+
+def test_command(service: Running, ranker: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = ranker(horizon=40)
+    assert run(command(service, name, tmp_path, "--check")) == 0
+    out = capsys.readouterr().out
+    for text in ("lists                                   120", "clicks per list", "feedback counted", "p99"):
+        assert text in out
+    assert "all 120 lists are the same" in out
+    rows = pyarrow.parquet.read_table(tmp_path / "lists.parquet").to_pylist()
+    assert len(rows) == 120
+    assert rows[40]["query"] == QUERY
+    assert (rows[40]["step"], len(rows[40]["ranking"])) == (1, 3)
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["lists"] == 120
+    assert summary["check"] == {"same": True, "lists": 120, "difference": None, "against": ["learner", "simulator"]}
+    assert summary["regret"] == pytest.approx(sum(row["regret"] for row in rows))
+    assert summary["clicks_per_list_of"]["best"] >= summary["clicks_per_list_of"]["random"]
+    assert (tmp_path / "drive.png").read_bytes()[:4] == b"\x89PNG"
+
+    assert run(command(service, name, tmp_path, "--check")) == 2  # the queries are no longer fresh
+    assert "was asked 40 times before; reset the ranker" in capsys.readouterr().err
+    assert run(command(service, name, tmp_path, "--json")) == 0
+    assert json.loads(capsys.readouterr().out)["feedback"] == {"counted": 120}
+    assert run(command(service, name, tmp_path, "-q")) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_difference_is_exit_code_1(
+    service: Running, ranker: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("driftrank.experiments.drive_check.policy_of", lambda settings: dr.CascadeTS())
+    assert run(command(service, ranker(), tmp_path, "--check", "-q")) == 1
+    assert "served and simulated lists part at step 1 of query 'yandex-like-0-0'" in capsys.readouterr().err
+
+
+def test_no_such_ranker_and_no_service(tmp_path: Path, service: Running, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(command(service, "nobody", tmp_path)) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("driftrank: error: ")
+    assert "nobody" in err
+    assert err.count("\n") == 1
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+    assert run([*command(service, "default", tmp_path), "--url", url]) == 1
+    assert capsys.readouterr().err.startswith("driftrank: error: no answer to GET /v1/rankers/default: ")
+
+
+def test_stopped(service: Running, ranker: Any, tmp_path: Path) -> None:
+    """Ctrl-C: what was done so far is told and kept; feedback that is still to come is not waited for."""
+    name = ranker()
+    words = command(service, name, tmp_path, "--rate", "200", "--delay", "60", "--steps", "100000", "--json")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "driftrank", *words], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    with Client(service.url, ranker=name, timeout=30) as client:
+        while client.ranker().lists < 20:
+            assert process.poll() is None
+            time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    begin = time.monotonic()
+    out, err = process.communicate(timeout=60)
+    assert time.monotonic() - begin < 20
+    assert process.returncode == 130, err
+    assert err == "driftrank: stopped\n"
+    summary = json.loads(out)
+    assert summary["stopped"]
+    assert summary["lists"] >= 20
+    assert sum(summary["feedback"].values()) == summary["lists"]
+    assert summary["feedback"]["never sent"] > 0
+    assert len(pyarrow.parquet.read_table(tmp_path / "lists.parquet")) == summary["lists"]
+
+
+def test_the_service_is_started_anew_meanwhile(tmp_path: Path) -> None:
+    """Users are patient, lists are repeated by their event ids: the lists are still those of the simulator."""
+    with Running(tmp_path) as service, Client(service.url, timeout=30, deadline=60) as client:
+        client.put_ranker("default", RankerSettings(policy="CascadeTS", k=3, horizon=60))
+        users = {**USERS, "steps": 60, "rate": 150.0}
+        results: list[Any] = []
+        thread = threading.Thread(
+            target=lambda: results.append(Drive(url=service.url, **users).run(check=True, progress=False))
+        )
+        thread.start()
+        while client.ranker().steps < 40:
+            time.sleep(0.01)
+        service.kill()
+        service.restart()
+        thread.join()
+        (driven,) = results
+        assert driven.error is None
+        assert driven.check.same
+        assert driven.learnt == 240
+        assert driven.outcomes["counted"] + driven.outcomes["duplicate"] == 240
+        assert client.ranker().steps == 240
