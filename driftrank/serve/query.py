@@ -169,14 +169,16 @@ def begin(
     )
 
 
-def rehearse(policy: Policy, k: int, horizon: int | None) -> None:
-    """Have all that a query does compiled, which takes a while the first time."""
-    learner = begin(policy, k, ["a", "b"], None, seed=0, horizon=horizon, query="")
+def rehearse(policy: Policy, k: int, horizon: int | None) -> int:
+    """Have all that a query does compiled, which takes a while the first time. Gives the size of a query in memory."""
+    rows = [[0.0], [1.0]] if policy.contextual else None
+    learner = begin(policy, k, ["a", "b"], rows, seed=0, horizon=horizon, query="")
     learner.update(learner.rank(["a", "b"], now=0.0), None, now=0.0)
     learner.greedy(["a", "b"], 1)
     learner.beliefs(now=0.0)
-    learner.add_items(["c"])
+    learner.add_items(["c"], features=None if rows is None else np.asarray(rows[:1]))
     learner.remove_items(["c"])
+    return Query(learner, 0).nbytes
 
 
 def extend(

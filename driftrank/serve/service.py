@@ -12,6 +12,7 @@ import math
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
 from msgspec import DecodeError, structs
@@ -97,8 +98,9 @@ class Service:
             ranker = self._fold.rankers.get(name)
             # a default ranker that the settings say nothing of may have been changed by a request
             if ranker is None or (settings != RankerSettings() and _explicit(settings) != ranker.settings):
+                await self._compile(settings)
                 await self._set(name, settings)
-            await self._compile(settings)
+        await self._compile_all()
         self._gauges()
         self._upkeep.start()
         self.ready = True
@@ -119,8 +121,7 @@ class Service:
     async def _replay(self) -> Replay:
         began = time.perf_counter()
         self._fold.restore()
-        for ranker in self._fold.rankers.values():
-            await self._compile(ranker.settings)
+        await self._compile_all()
         first = self._fold.seq
         damage = self._store.verify(first)
         if damage is not None:
@@ -393,15 +394,26 @@ class Service:
         self._check_ready()
         try:
             check_ranker(name, settings)
+            await self._compile(settings)
         except ValueError as error:
             raise Refused(422, "bad settings", str(error)) from None
-        await self._compile(settings)
         await self._set(name, settings)
         return self.info(name)
 
+    async def _compile_all(self) -> None:
+        for ranker in self._fold.rankers.values():
+            with suppress(ValueError):  # it was taken when there was more memory
+                await self._compile(ranker.settings)
+
     async def _compile(self, settings: RankerSettings) -> None:
         """Before the first list, and beside the event loop: others are answered meanwhile."""
-        await asyncio.to_thread(rehearse, policy_of(settings), settings.k, settings.horizon)
+        policy = policy_of(settings)
+        try:
+            size: float = await asyncio.to_thread(rehearse, policy, settings.k, settings.horizon)
+        except MemoryError:
+            size = math.inf
+        if size > self.settings.memory_bytes:
+            raise ValueError(f"policy={policy.spec!r}: a query takes {size:.3g} bytes, more than the memory for all")
 
     async def _set(self, name: str, settings: RankerSettings) -> None:
         await self._append([(_once("ranker"), RankerSet(name, self.now(), _explicit(settings)))], urgent=True)
