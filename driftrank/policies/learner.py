@@ -280,6 +280,8 @@ class Learner:
             if item in self._slot_of:
                 raise ValueError(f"items: {item!r} is there already")
         rows = self._new_features(new, features)
+        if not new:
+            return
         if len(new) > len(self._free):
             grown = len(self._slots) + len(new) - len(self._free)
             width = self._program.problem.features
@@ -502,12 +504,11 @@ class Learner:
 
     def _slots_of(self, items: Iterable[Item]) -> NDArray[np.uint32]:
         """The slots of different items."""
-        if type(items) is not list:
+        if not isinstance(items, list):
             items = _distinct(items)
         try:
-            slots = [self._slot_of[item] for item in items]
-            if len(set(slots)) == len(slots):
-                return np.array(slots, np.uint32)
+            if len(set(items)) == len(items):
+                return np.fromiter(map(self._slot_of.__getitem__, items), np.uint32, len(items))
         except (KeyError, TypeError):
             pass
         return np.array([self._slot(item) for item in _distinct(items)], np.uint32)  # it will say what is wrong

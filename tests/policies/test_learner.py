@@ -533,3 +533,64 @@ def test_any_draw_can_be_asked_for():
     for n in (-1, 2**64, 1.5, "1"):
         with pytest.raises(ValueError, match=f"n={n!r}"):
             learner.key_at(n)
+
+
+# -- what is remembered to be fast -------------------------------------------------------------------------------------
+
+
+def test_a_list_made_before_items_moved():
+    """Its items are looked up anew, wherever they are now."""
+    learner = CascadeUCB1().start(["a", "b", "c"], 2, slots=3)
+    ranking = learner.rank(["a", "c"])
+    learner.remove_items(["b", "a"])
+    learner.add_items(["x", "a"])  # in each other's places
+    learner.update(ranking, item="a")
+    counts = dict(zip(learner._slots, state(learner)["X"].tolist(), strict=True))
+    assert counts == {"a": 1.0, "c": 0.0, "x": 0.0}
+
+
+def test_candidates_are_remembered_but_not_kept():
+    learner = CascadeUCB1().start(["a", "b", "c"], 3)
+    wanted = ["a", "b"]
+    assert set(learner.rank(wanted)) == {"a", "b"}
+    wanted.append("c")
+    assert set(learner.rank(wanted)) == {"a", "b", "c"}
+    assert set(learner.rank(tuple(wanted))) == {"a", "b", "c"}
+    assert set(learner.rank(np.array(["c", "a"]))) == {"a", "c"}
+    assert set(learner.rank(item for item in "ab")) == {"a", "b"}
+    for odd in ([np.zeros(2), np.zeros(2)], [["a"], ["b"]], [{}]):
+        with pytest.raises(ValueError, match="hashable"):
+            learner.rank(odd)
+
+
+@pytest.mark.parametrize("name", ["BatchRank", "BubbleRank", "RankedEXP3", "CascadeMASTER", "CascadeSoftmax"])
+def test_lists_that_were_stored_elsewhere(name):
+    """Bytes read from somewhere cannot be written to, and may lie anywhere; the policy learns the same from them."""
+    policy = policies()[name]()
+    first, second = (policy.start(["a", "b", "c", "d"], 2, seed=1, horizon=200) for _ in range(2))
+    for n in range(100):
+        ranking = first.rank()
+        stored = b"." + ranking.memo.tobytes()
+        memo = np.frombuffer(stored, np.float64, offset=1)
+        again = RankedItems(list(ranking), np.zeros(len(ranking)), memo, ranking.key)
+        first.update(ranking, n % 3 + 1)
+        second.update(again, np.array([n % 3 == 0, n % 3 == 1], np.int8))
+        assert bits(first) == bits(second)
+
+
+def test_many_items_at_once_are_as_many_one_by_one():
+    first, second = (dr.CascadeTS().start(["a", "b"], 2, seed=1, slots=40) for _ in range(2))
+    names = [f"item {n}" for n in range(30)]
+    first.add_items(names)
+    for name in names:
+        second.add_items([name])
+    assert first._token.tobytes() == second._token.tobytes()
+    same_future(first, second, 20)
+
+
+def test_equal_policies_share_what_is_made_of_them():
+    first, second = (CascadeSWUCB(window=50).start(range(4), 2) for _ in range(2))
+    assert first._program is second._program
+    first.update([0, 1], 1)
+    assert second.rank(k=2).scores.tolist() == [np.inf, np.inf]
+    assert CascadeSWUCB(window=51).start(range(4), 2)._program is not first._program
