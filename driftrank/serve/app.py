@@ -41,7 +41,7 @@ def build(service: Service) -> FastAPI:
     app = FastAPI(title="driftrank", version=driftrank.__version__, description=_TEXT, telemetry=_OFF)
     for module in api.modules():
         app.include_router(module.router(service))
-    described.describe(app)
+    described.describe(app, keys=settings.admin_key is not None)
     install(app)
     app.add_middleware(
         Gate, keys=Keys(settings.admin_key, service.ranker_settings), metrics=service.metrics,

@@ -10,6 +10,7 @@ import msgspec
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
 
 from driftrank import wire
 
@@ -77,12 +78,13 @@ def install(app: FastAPI) -> None:
     """Have FastAPI's own errors (no such path, wrong method, wrong parameter) look like ours."""
 
     async def of_http(request: Request, error: Any) -> Response:
-        detail = str(error.detail)
+        detail, headers = str(error.detail), error.headers
         if error.status_code == 404 and detail == _phrase(404):
             detail = f"there is nothing at {request.url.path}"
         elif error.status_code == 405:
             detail = f"{request.method} is not possible at {request.url.path}"
-        return answer(refused(error.status_code, detail, error.headers), request.url.path)
+            headers = {"Allow": ", ".join(_possible(app, request))}
+        return answer(refused(error.status_code, detail, headers), request.url.path)
 
     async def of_parameters(request: Request, error: Any) -> Response:
         parts = [f"{'.'.join(map(str, e['loc'][1:]))}={e.get('input')!r}: {e['msg']}" for e in error.errors()]
@@ -90,6 +92,15 @@ def install(app: FastAPI) -> None:
 
     app.add_exception_handler(HTTPException, of_http)
     app.add_exception_handler(RequestValidationError, of_parameters)
+
+
+def _possible(app: FastAPI, request: Request) -> list[str]:
+    """The methods of a path. Each is a route of its own here, of which Starlette would name the first."""
+    found: set[str] = set()
+    for route in app.routes:
+        if isinstance(route, Route) and route.path_regex.match(request.scope["path"]):
+            found |= route.methods or set()
+    return sorted(found)
 
 
 def _code(status: int, path: str) -> str:

@@ -24,9 +24,13 @@ _types: dict[Any, None] = {wire.Problem: None}
 _REF = "#/components/schemas/{name}"
 _JSON = "application/json"
 _PARAMETERS: dict[str, dict[str, Any]] = {
-    "ranker": {"schema": {"type": "string"}, "description": "The name of a ranker."},
+    "ranker": {"schema": {"type": "string"}, "description": "The name of a ranker.", "example": "default"},
     "query": {"schema": {"type": "string"}, "description": "A query; it may have slashes in it."},
     "event_id": {"schema": {"type": "string"}, "description": "The id of a list."},
+}
+_KEYS = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
 }
 #: what any route may answer: bad requests, keys, limits, a store that fails
 _ALWAYS = (400, 401, 403, 404, 409, 413, 422, 429, 503)
@@ -47,8 +51,13 @@ def route(
     problems: Sequence[int] = _ALWAYS,
     problem: Any = wire.Problem,
     problem_media: str = MEDIA_TYPE,
+    also: Mapping[int, Any] | None = None,
+    free: bool = False,
 ) -> None:
-    """Add a route; the handler's docstring is what people read of it."""
+    """Add a route; the handler's docstring is what people read of it.
+
+    ``also`` are answers that go with statuses of problems and are none; ``free`` routes need no key.
+    """
     summary, _, text = (handler.__doc__ or "").strip().partition("\n")
     extra: dict[str, Any] = {"parameters": []}
     for name in ("ranker", "query", "event_id"):
@@ -65,6 +74,10 @@ def route(
         number: {"description": HTTPStatus(number).phrase, "content": {problem_media: {"schema": _schema(problem)}}}
         for number in problems
     }
+    for number, kind in (also or {}).items():
+        responses[number]["content"][_JSON] = {"schema": _schema(kind)}
+    if free:
+        extra["security"] = []
     good: dict[str, Any] = {"description": HTTPStatus(status).phrase}
     if answer is not None:
         good["content"] = {media: {"schema": _schema(answer)}}
@@ -75,8 +88,8 @@ def route(
     )  # fmt: skip
 
 
-def describe(app: FastAPI) -> None:
-    """Have the application's OpenAPI document speak of msgspec's types, too."""
+def describe(app: FastAPI, *, keys: bool) -> None:
+    """Have the application's OpenAPI document speak of msgspec's types, and of keys where they are needed, too."""
     made = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -84,8 +97,8 @@ def describe(app: FastAPI) -> None:
             document = made()
             _, schemas = msgspec.json.schema_components(list(_types), ref_template=_REF)
             document.setdefault("components", {}).setdefault("schemas", {}).update(schemas)
-            document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-            document["security"] = [{"key": []}, {}]
+            document["components"]["securitySchemes"] = _KEYS
+            document["security"] = [{name: []} for name in _KEYS] + ([] if keys else [{}])
             app.openapi_schema = document
         return app.openapi_schema
 

@@ -44,6 +44,7 @@ def router(service: Service) -> APIRouter:
     route(
         out, "POST", "/v1/rankers/{ranker}/feedback", feedback, body=Feedback | list[Feedback],
         answer=FeedbackResult | list[FeedbackResult], example=_EXAMPLE,
+        also=dict.fromkeys(_STATUS.values(), FeedbackResult),
     )  # fmt: skip
     route(out, "POST", "/v1/rankers/{ranker}/events/{event_id:path}/activate", activate, answer=Activation)
     route(out, "POST", "/v1/events/{event_id:path}/activate", activate_anywhere, answer=Activation)

@@ -28,7 +28,7 @@ def router(service: Service) -> APIRouter:
         return response
 
     out = APIRouter(tags=["operations"])
-    route(out, "GET", "/healthz", healthz, answer=dict[str, str], problems=())
-    route(out, "GET", "/readyz", readyz, answer=dict[str, str], problems=(503,))
+    route(out, "GET", "/healthz", healthz, answer=dict[str, str], problems=(), free=True)
+    route(out, "GET", "/readyz", readyz, answer=dict[str, str], problems=(503,), free=True)
     route(out, "GET", "/metrics", metrics, answer=str, media="text/plain", problems=(401, 403))
     return out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -51,7 +50,7 @@ def router(service: Service) -> APIRouter:
             saved = decoded(_STATES, line)
             try:
                 states.append((saved.query, base64.b64decode(saved.state, validate=True)))
-            except binascii.Error as error:
+            except ValueError as error:
                 raise Refused(422, "Bad value", f"line {n + 1}: state is no base64 ({error})") from None
         return answered(await service.import_(request.path_params["ranker"], states))
 
