@@ -57,19 +57,21 @@ class Events:
         found = self._events.get((ranker, event))
         if found is not None:
             return found
-        names = ranked_id(ranker, event), activated_id(ranker, event), final_id(ranker, event)
-        entries = self._store.find(names)
-        if names[0] not in entries:
+        name = ranked_id(ranker, event)
+        entry = self._store.find([name]).get(name)
+        if entry is None:
             return None
-        ranked = decode(entries[names[0]].body)
+        ranked = decode(entry.body)
         assert isinstance(ranked, Ranked)
-        found = Event(entries[names[0]].seq, ranked)
-        if names[1] in entries:
-            activated = decode(entries[names[1]].body)
+        found = Event(entry.seq, ranked)
+        names = activated_id(ranker, event, entry.seq), final_id(ranker, event, entry.seq)
+        entries = self._store.find(names)
+        if names[0] in entries:
+            activated = decode(entries[names[0]].body)
             assert isinstance(activated, Activated)
-            found.start, found.began = entries[names[1]].seq, activated.time
-        if names[2] in entries:
-            final = decode(entries[names[2]].body)
+            found.start, found.began = entries[names[0]].seq, activated.time
+        if names[1] in entries:
+            final = decode(entries[names[1]].body)
             assert isinstance(final, Final)
             found.final = final
         self.add(found)

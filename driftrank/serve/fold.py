@@ -38,6 +38,7 @@ from driftrank.wire import ItemId, RankerSettings
 
 _log = logging.getLogger("driftrank.serve")
 CHECKPOINT = "checkpoint"
+COUNTS = "counts"
 #: settings that make what was learnt so far useless
 _RESTART = ("policy", "k", "seed", "horizon")
 
@@ -89,6 +90,10 @@ class _SavedRanker(Struct):
     deferred: dict[int, int]
 
 
+#: of a ranker: queries, lists, steps, clicks
+_Counts = tuple[int, int, int, int]
+
+
 class _Saved(Struct):
     clock: float
     rankers: dict[str, _SavedRanker]
@@ -113,6 +118,8 @@ class Fold:
         #: learners that were made ready for a list, by the id() of its record; taken as they are if nothing happened in
         #: between
         self.ready: dict[int, Ready] = {}
+        #: counts of rankers as they were after a record yet to come
+        self._counts: tuple[int, dict[str, _Counts]] | None = None
         self._apply: dict[type, Callable[[int, Any], None]] = {
             Ranked: self._ranked,
             Activated: self._activated,
@@ -127,6 +134,8 @@ class Fold:
 
     def apply(self, seq: int, record: Record) -> None:
         """Fold the next record."""
+        if self._counts is not None and seq > self._counts[0]:
+            self.recount()
         self._apply[type(record)](seq, record)
         self.seq = seq
         self.clock = max(self.clock, record.time)
@@ -224,10 +233,10 @@ class Fold:
     def _clicked(self, seq: int, record: Clicked) -> None:
         ranker, event = self._event(record)
         if ranker is not None and event is not None and event.start is not None and event.start in ranker.pending:
-            clicks, shown = ranker.collected.get(event.start, ([], None))
+            clicks, shown = ranker.collected.get(event.start, ([], 0))
             ranker.collected[event.start] = (
                 sorted({*clicks, *record.clicks}),  # a click cannot be taken back
-                max(shown or 0, record.shown or 0) or None,
+                None if shown is None or record.shown is None else max(shown, record.shown),  # nor a look
             )
 
     def _final(self, seq: int, record: Final) -> None:
@@ -274,15 +283,18 @@ class Fold:
         if query is not None and query.seq >= seq:
             ranker.queries += query.since == seq
             return
-        if query is None:
-            learner = self._begin(ranker, record.query, record.ranking)
-            query = self._new(ranker, record.query, learner, seq, record.time)
-        size = query.nbytes
+        k = ranker.settings.k  # may have become smaller since the request
+        ranking, clicks = record.ranking[:k], [click for click in record.clicks if click <= k]
         try:
-            query.learn(record.ranking, record.clicks, max(query.now, record.time))
+            if query is None:
+                learner = self._begin(ranker, record.query, ranking)
+                query = self._new(ranker, record.query, learner, seq, record.time)
+            size = query.nbytes
+            query.learn(ranking, clicks, record.when)
         except ValueError as error:
             _passed_over(seq, error)
-        self._changed(seq, at, query, size)
+        if query is not None:
+            self._changed(seq, at, query, size)
 
     def _ranker_set(self, seq: int, record: RankerSet) -> None:
         ranker = self.rankers.get(record.ranker)
@@ -330,8 +342,10 @@ class Fold:
         query = self.query(ranker, record.query)
         if query is not None and query.seq >= seq:
             return
-        ranker.queries += query is None
         fresh = Query.from_bytes(record.state)
+        if not fresh.fits(ranker.policy, ranker.settings.k):  # which changed since the request
+            return
+        ranker.queries += query is None
         fresh.since = fresh.seq = seq
         ranker.steps += fresh.steps - (query.steps if query else 0)
         ranker.clicks += fresh.clicks - (query.clicks if query else 0)
@@ -351,8 +365,12 @@ class Fold:
     # -- snapshots -------------------------------------------------------------------------------------------------
 
     def snapshots(self, which: Iterable[tuple[str, str]]) -> list[Snapshot]:
-        """Of queries in memory, as they are now; they are no longer dirty."""
-        out = []
+        """Of queries in memory, as they are now; they are no longer dirty.
+
+        With them the counts of the rankers: a query that is ahead of the last checkpoint does not say how it came about
+        (it may have been deleted and begun again), so a replay could not count up to there.
+        """
+        out = [self._count()] if self._counts is None else []
         for at in which:
             query = self.queries.get(at)
             if query is not None and at in self.dirty:
@@ -372,8 +390,13 @@ class Fold:
         }  # fmt: skip
         return Snapshot(CHECKPOINT, self.seq, msgpack.encode(_Saved(self.clock, rankers)))
 
-    def restore(self, snapshot: Snapshot) -> None:
-        """Begin where a checkpoint was made; the records after it come next."""
+    def restore(self) -> None:
+        """Begin where the last checkpoint was made, if any was; the records after it come next."""
+        snapshot, counts = self._store.get_snapshot(CHECKPOINT), self._store.get_snapshot(COUNTS)
+        if counts is not None and counts.seq > (snapshot.seq if snapshot else 0):
+            self._counts = counts.seq, msgpack.decode(counts.body, type=dict[str, _Counts])
+        if snapshot is None:
+            return
         saved = msgpack.decode(snapshot.body, type=_Saved)
         self.seq, self.clock = snapshot.seq, saved.clock
         for name, its in saved.rankers.items():
@@ -381,6 +404,18 @@ class Fold:
             ranker.queries, ranker.lists, ranker.steps, ranker.clicks = its.queries, its.lists, its.steps, its.clicks
             ranker.pending = Pending.from_bytes(its.pending)
             ranker.collected, ranker.deferred = its.collected, its.deferred
+
+    def _count(self) -> Snapshot:
+        counts = {name: (r.queries, r.lists, r.steps, r.clicks) for name, r in self.rankers.items()}
+        return Snapshot(COUNTS, self.seq, msgpack.encode(counts))
+
+    def recount(self) -> None:
+        """All that the saved counts have in them is folded."""
+        if self._counts is not None:
+            for name, ranker in self.rankers.items():
+                if name in self._counts[1]:
+                    ranker.queries, ranker.lists, ranker.steps, ranker.clicks = self._counts[1][name]
+            self._counts = None
 
     @property
     def oldest(self) -> int:

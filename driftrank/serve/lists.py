@@ -67,7 +67,8 @@ class Ask:
         if request.baseline is not None:
             known = dict.fromkeys(items)
             first = [item for item in dict.fromkeys(request.baseline) if item in known]
-            self.baseline = [*first, *(item for item in items if item not in set(first))]
+            rest = known.keys() - set(first)
+            self.baseline = [*first, *(item for item in items if item in rest)]
         if settings.mode == "safe" and self.baseline is not items:  # new items begin where the baseline has them
             if self.features is not None:
                 by = dict(zip(items, self.features, strict=True))
@@ -75,7 +76,8 @@ class Ask:
             self.items = self.baseline
         self.pinned: dict[int, ItemId] = {}
         if request.pinned:
-            named: dict[str, ItemId] = {str(item): item for item in items}
+            # of 7 and "7" it means the text
+            named = {str(item): item for item in sorted(items, key=lambda item: isinstance(item, str))}
             for name, position in request.pinned.items():
                 if name not in named:
                     raise ValueError(f"pinned: {name!r} is not among the items")

@@ -69,6 +69,7 @@ class Warm(Struct, frozen=True, tag="warm", tag_field="kind"):
     time: float
     ranking: list[ItemId]
     clicks: list[int]
+    when: float  #: it was shown
 
 
 class RankerSet(Struct, frozen=True, tag="ranker", tag_field="kind"):
@@ -120,15 +121,19 @@ def ranked_id(ranker: str, event: str) -> str:
     return f"r/{ranker}/{event}"
 
 
-def activated_id(ranker: str, event: str) -> str:
-    return f"a/{ranker}/{event}"
+# what comes of a list is named by the number of its record, too: once the log has forgotten a list, its event id may be
+# used for another one, while what came of the first is still there
 
 
-def final_id(ranker: str, event: str) -> str:
+def activated_id(ranker: str, event: str, list_: int) -> str:
+    return f"a/{ranker}/{list_}/{event}"
+
+
+def final_id(ranker: str, event: str, list_: int) -> str:
     """Feedback and silence share it: whichever comes first is the end of the list."""
-    return f"f/{ranker}/{event}"
+    return f"f/{ranker}/{list_}/{event}"
 
 
-def clicked_id(ranker: str, event: str, clicks: list[int], shown: int | None) -> str:
+def clicked_id(ranker: str, event: str, list_: int, clicks: list[int], shown: int | None) -> str:
     """The same clicks sent again are the same record."""
-    return f"c/{ranker}/{','.join(map(str, clicks))};{shown or ''}/{event}"
+    return f"c/{ranker}/{list_}/{','.join(map(str, clicks))};{shown or ''}/{event}"

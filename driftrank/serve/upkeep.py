@@ -88,20 +88,24 @@ class Upkeep:
     # -- time ------------------------------------------------------------------------------------------------------
 
     async def _finalise_silence(self) -> None:
-        """A list whose wait is over is done."""
+        more = await self.finalise()
+        shortest = min((ranker.wait for ranker in self._fold.rankers.values()), default=10.0)
+        await asyncio.sleep(0 if more else min(1.0, shortest / 10))
+
+    async def finalise(self) -> bool:
+        """A list whose wait is over is done. Whether there may be more of them."""
         more = False
         for ranker in list(self._fold.rankers.values()):
             now = self._now()
             due = ranker.pending.due(now - ranker.wait, _DUE)
             records: list[Named] = [
-                (final_id(ranker.name, event.ranked.event), _overdue(ranker, event, now))
+                (final_id(ranker.name, event.ranked.event, event.seq), _overdue(ranker, event, now))
                 for event in self._fold.events.started(due)
             ]
             if records:
                 await self._committer.append(records, urgent=True)
             more = more or len(due) == _DUE
-        shortest = min((ranker.wait for ranker in self._fold.rankers.values()), default=10.0)
-        await asyncio.sleep(0 if more else min(1.0, shortest / 10))
+        return more
 
     # -- memory ----------------------------------------------------------------------------------------------------
 
@@ -142,7 +146,7 @@ class Upkeep:
             except BaseException:
                 self._fold.dirty.update(at for at in dirty if at in self._fold.queries)
                 raise
-            self._metrics.add("snapshots_written", (), len(snapshots))
+            self._metrics.add("snapshots_written", (), len(dirty))
 
     # -- the log ---------------------------------------------------------------------------------------------------
 
@@ -164,7 +168,8 @@ class Upkeep:
             # a query that came back is in memory, or its snapshot is a new one
             gone = [at for at in gone if at in fold.gone and at not in fold.queries]
             await self._committer.put_snapshots([checkpoint], [snapshot_name(*at) for at in gone])
-            fold.gone.difference_update(gone)
+            # one that was begun and written out and deleted once more meanwhile is there again
+            fold.gone.difference_update(at for at in gone if self._store.get_snapshot(snapshot_name(*at)) is None)
             self._new -= new
 
     async def _try_store_again(self) -> None:
