@@ -1,4 +1,7 @@
-"""Every page runs: its Python blocks, top to bottom, as one script; and its links lead somewhere."""
+"""Every page runs: its Python blocks, top to bottom, as one script; and its links lead somewhere.
+
+Pages with commands for a shell are sessions: see test_session.py.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.docs.session import is_session
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -37,7 +42,9 @@ def test_script_keeps_line_numbers() -> None:
     assert script("a\n```python\nx = 1\n```\nb\n```python\ny = 2\n```\n") == "\n\nx = 1\n\n\n\ny = 2\n\n"
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if BLOCK.search(page.read_text("utf-8"))], ids=name)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if BLOCK.search(page.read_text("utf-8")) and not is_session(page)], ids=name
+)
 def test_page_runs(page: Path, tmp_path: Path) -> None:
     code = tmp_path / f"{page.stem}.py"
     code.write_text(script(page.read_text("utf-8")), "utf-8")
