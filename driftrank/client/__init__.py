@@ -6,8 +6,13 @@
 ...     client.feedback(ranking.event_id, clicks=["blue"])
 """
 
-from driftrank.client.asynchronous import AsyncClient
-from driftrank.client.blocking import Client
-from driftrank.client.errors import InvalidRequest, NotFound, ServiceError, ServiceUnreachable, Unauthorized
+try:
+    from driftrank.client.asynchronous import AsyncClient
+    from driftrank.client.blocking import Client
+    from driftrank.client.errors import InvalidRequest, NotFound, ServiceError, ServiceUnreachable, Unauthorized
+except ModuleNotFoundError as error:
+    if error.name not in ("httpx", "msgspec"):
+        raise
+    raise ImportError(f"{error.name} is not installed: pip install 'driftrank[client]'") from None
 
 __all__ = ["AsyncClient", "Client", "InvalidRequest", "NotFound", "ServiceError", "ServiceUnreachable", "Unauthorized"]

@@ -281,7 +281,7 @@ class AsyncClient(Common):
             else:
                 again = attempts.answered(response.status_code, response.headers, response.content)
                 if again is None:
-                    return call.read(response.status_code, response.content)
+                    return call.read(response.status_code, response.content, attempts.repeated)
                 wait = again
             await asyncio.sleep(wait)
 

@@ -286,7 +286,7 @@ class Client(Common):
             else:
                 again = attempts.answered(status, headers, body)
                 if again is None:
-                    return call.read(status, body)
+                    return call.read(status, body, attempts.repeated)
                 wait = again
             time.sleep(wait)
 

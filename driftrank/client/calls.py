@@ -52,9 +52,10 @@ class Call(Generic[T]):
     body: bytes | None = None
     long: bool = False  #: may take long, such as the export of a large state
 
-    def read(self, status: int, body: bytes) -> T:
-        """What the answer says; raises what it complains of."""
-        if not 200 <= status < 300:
+    def read(self, status: int, body: bytes, repeated: bool = False) -> T:
+        """What the answer says; raises what it complains of. ``repeated``: there were attempts before."""
+        gone = repeated and self.method == "DELETE" and status == 404  # an earlier attempt has deleted it
+        if not 200 <= status < 300 and not gone:
             raise error_of(status, body)
         if self.answer is None:
             return body  # type: ignore[return-value]

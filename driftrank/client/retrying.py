@@ -55,6 +55,11 @@ class Attempts:
         self._end = time.monotonic() + (LONG if call.long else rules.deadline)
         self._done = 0
 
+    @property
+    def repeated(self) -> bool:
+        """Whether there were others before this one."""
+        return self._done > 0
+
     def timeout(self) -> float:
         """Seconds for the next attempt."""
         return max(0.001, min(self._single, self._end - time.monotonic()))

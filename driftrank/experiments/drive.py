@@ -82,10 +82,8 @@ class Drive:
         reason = why_not_checked(self, environment) if check else ""
         if reason:
             raise ValueError(f"check: {reason}")
-        try:
-            from driftrank.client import AsyncClient
-        except ImportError as error:
-            raise ImportError(f"drive needs {error.name}: pip install 'driftrank[client]'") from None
+        from driftrank.client import AsyncClient
+
         driven = Driven.empty(self, environment)
         driven.breakpoints = marked_breakpoints(environment, self.steps, 1, self.seed)
         totals = {"lists": driven.regret.size}
@@ -147,12 +145,21 @@ async def _all(calls: Iterator[Awaitable[T]]) -> list[T]:
 
 @contextmanager
 def _asked_to_stop(stop: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C, and a polite request to end, are passed on."""
+    """Ctrl-C, and a polite request to end, are passed on; the second time there is no waiting."""
     before: dict[signal.Signals, Any] = {}
     loop = asyncio.get_running_loop()
+    asked = False
+
+    def ask(*_: object) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        loop.call_soon_threadsafe(stop)
+
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
-            before[number] = signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
+            before[number] = signal.signal(number, ask)
     try:
         yield
     finally:

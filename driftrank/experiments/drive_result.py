@@ -127,6 +127,7 @@ class Driven:
             *((f"  of {name} lists", facts["clicks_per_list_of"][name], ".4f") for name in OTHERS),
             ("regret per list", facts["regret_per_list"], ".4f"),
             *((f"feedback {outcome}", count, ",.0f") for outcome, count in facts["feedback"].items() if count),
+            ("lists learnt from", facts["learnt"], ",.0f"),
             ("lists and feedbacks per second", facts["per_second"], ",.0f"),
             *((f"rank, {p} (ms)", rank.get(p), ".2f") for p in ("p50", "p99")),
             *((f"feedback, {p} (ms)", feedback.get(p), ".2f") for p in ("p50", "p99")),

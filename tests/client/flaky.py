@@ -32,16 +32,16 @@ class Flaky(ThreadingHTTPServer):
         self.feedback: dict[str, Any] = {}  #: by event id, what was counted
         self.refused: set[str] = set()  #: event ids that make a whole call invalid
         self.released = threading.Event()
-        self._sockets: list[socket.socket] = []
+        self.sockets: list[socket.socket] = []
 
     def get_request(self) -> tuple[socket.socket, Any]:
         connection, address = super().get_request()
-        self._sockets.append(connection)
+        self.sockets.append(connection)
         return connection, address
 
     def hang_up(self) -> None:
         """Close the connections that are kept open, as the end of a process does."""
-        for connection in self._sockets:
+        for connection in self.sockets:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from driftrank.client import (
+    AsyncClient,
     Client,
     InvalidRequest,
     NotFound,
@@ -358,6 +360,24 @@ def test_one_bad_feedback_does_not_spoil_the_others(make: Any, server: Flaky) ->
     assert [len(body) for _, _, body in server.requests if isinstance(body, list)] == [10, *[1] * 10, 10, 5]
 
 
+def test_tasks_share_a_client(server: Flaky) -> None:
+    async def main() -> list[str]:
+        async with AsyncClient(server.url, timeout=30) as client:
+            lists = await asyncio.gather(*(client.rank("q", ITEMS, event_id=f"e{n}") for n in range(250)))
+            return [one.event_id for one in lists]
+
+    assert asyncio.run(main()) == [f"e{n}" for n in range(250)]
+    assert len(server.sockets) <= 100
+
+
+def test_what_is_deleted_twice_was_deleted(make: Any, server: Flaky) -> None:
+    server.troubles = ["close", (404, {})]
+    with make(server.url) as client:
+        assert client.delete_ranker("r") is None
+        with pytest.raises(NotFound):
+            client.delete_ranker("r")
+
+
 def test_threads_share_a_client(server: Flaky) -> None:
     with Client(server.url, batch=50, flush_seconds=0.01) as client:
 
@@ -426,6 +446,12 @@ def test_flush_at_exit(server: Flaky, program: str) -> None:
     assert done.returncode == (1 if "KeyError" in program else 0), done.stderr
     assert set(server.feedback) == {f"e{n}" for n in range(5)}
     assert sum(len(body) for _, path, body in server.requests if path.endswith("/feedback")) == 5
+
+
+def test_says_what_is_missing() -> None:
+    code = "import sys; sys.modules['httpx'] = None; import driftrank.client"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == "ImportError: httpx is not installed: pip install 'driftrank[client]'"
 
 
 def test_the_client_is_light() -> None:

@@ -298,6 +298,32 @@ def test_stopped(service: Running, ranker: Any, tmp_path: Path) -> None:
     assert len(pyarrow.parquet.read_table(tmp_path / "lists.parquet")) == summary["lists"]
 
 
+def test_the_service_is_gone_for_good(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was done so far is kept."""
+    monkeypatch.setattr("driftrank.experiments.drive._PATIENCE", {"timeout": 1.0, "deadline": 1.0})
+    with Running(tmp_path) as service, Client(service.url, timeout=30, deadline=60) as client:
+        client.put_ranker("default", RankerSettings(policy="CascadeUCB1", k=3))
+
+        def kill() -> None:
+            while client.ranker().lists < 30:
+                time.sleep(0.01)
+            service.kill()
+
+        thread = threading.Thread(target=kill)
+        thread.start()
+        out = tmp_path / "out"
+        assert run([*command(service, "default", out, "--rate", "100", "--steps", "10000"), "--json"]) == 1
+        thread.join()
+    said = capsys.readouterr()
+    assert said.err.startswith("driftrank: error: no answer to POST /v1/rankers/default/")
+    summary = json.loads(said.out)
+    assert summary["lists"] >= 25
+    assert summary["learnt"] is None
+    assert len(pyarrow.parquet.read_table(out / "lists.parquet")) == summary["lists"]
+
+
 def test_the_service_is_started_anew_meanwhile(tmp_path: Path) -> None:
     """Users are patient, lists are repeated by their event ids: the lists are still those of the simulator."""
     with Running(tmp_path) as service, Client(service.url, timeout=30, deadline=60) as client:
