@@ -59,8 +59,8 @@ ITEMS = [f"item-{n}" for n in range(8)]
 
 SERVER = """
 [server]
-memory = "400KB"
-checkpoint_every = 400
+memory = "250KB"
+checkpoint_every = 60
 checkpoint_seconds = 0.3
 retention = "forever"
 """

@@ -1,0 +1,270 @@
+"""What a server does when its surroundings fail: one line and an exit code, or 503 until they work again."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from driftrank.serve.records import Final, decode
+from driftrank.serve.store.sqlite import SQLiteStore
+from tests.serve.running import OUTSIDE, Running
+from tests.serve.store.disks import read_only, small_disk
+
+ITEMS = [f"item-{n}" for n in range(10)]
+CHEAP = {"DRIFTRANK_RANKERS__DEFAULT__POLICY": "CascadeUCB1"}
+
+
+def refused(folder: Path, *options: str, **variables: str) -> tuple[int, str]:
+    """A start that does not succeed: its exit code, and the line that it says."""
+    command = [sys.executable, "-m", "driftrank", "serve", "--port", "0", *options]
+    done = subprocess.run(
+        command, cwd=folder, env=OUTSIDE | CHEAP | variables, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == ""
+    said = [line for line in done.stderr.splitlines() if not line.startswith("{")]  # not the log
+    assert len(said) == 1, done.stderr
+    return done.returncode, said[0]
+
+
+def rank(client: httpx.Client, event: str, **more: Any) -> httpx.Response:
+    body = {"query": "shoes", "items": ITEMS, "event_id": event, **more}
+    return client.post("/v1/rankers/default/rank", json=body)
+
+
+def click(client: httpx.Client, event: str) -> httpx.Response:
+    return client.post("/v1/rankers/default/feedback", json={"event_id": event, "clicks": [1]})
+
+
+def until(done: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.05)
+
+
+def fill(path: Path) -> None:
+    """Make a file of all the room that there is."""
+    with path.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[sqlite3.Connection]:
+    """Another program writes to the file, and takes its time."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield other
+        if other.in_transaction:
+            other.execute("ROLLBACK")
+
+
+def finals(path: Path) -> list[str]:
+    with SQLiteStore(path) as store:
+        records = [decode(entry.body) for entry in store.read(0)]
+    return [record.event for record in records if isinstance(record, Final)]
+
+
+# -- while it runs ---------------------------------------------------------------------------------------------------
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "3M") as disk, Running(disk, **CHEAP) as server:
+        with httpx.Client(base_url=server.url, timeout=30) as client:
+            assert rank(client, "before").status_code == 200
+            ballast = disk / "ballast"
+            fill(ballast)
+            answers = [rank(client, f"{n}", items=[f"{n}-{m}" * 20 for m in range(100)]) for n in range(60)]
+            taken = [n for n, answer in enumerate(answers) if answer.status_code == 200]
+            answer = answers[-1]
+            assert answer.status_code == 503
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert int(answer.headers["retry-after"]) > 0
+            assert "the disk is full" in answer.json()["detail"]
+            assert click(client, "before").status_code == 503
+            ready = client.get("/readyz")
+            assert ready.status_code == 503
+            assert "the disk is full" in ready.json()["detail"]
+            assert client.get("/healthz").status_code == 200
+            assert client.get("/v1/rankers/default/queries/shoes").status_code == 200
+            assert "driftrank_ready 0.0" in client.get("/metrics").text
+
+            ballast.unlink()
+            # nobody has to ask for anything: where /readyz decides, nobody would
+            until(lambda: client.get("/readyz").status_code == 200)
+            assert click(client, "before").json()["outcome"] == "counted"
+            again = rank(client, "59", items=[f"59-{m}" * 20 for m in range(100)])
+            assert again.status_code == 200
+            assert client.get("/v1/rankers/default").json()["lists"] == 1 + len(taken) + 1
+            assert "Traceback" not in server.log
+        assert server.stop() == 0
+        server.restart()
+        info = httpx.get(f"{server.url}/v1/rankers/default").json()
+        assert (info["lists"], info["steps"], info["clicks"]) == (1 + len(taken) + 1, 1, 1)
+
+
+def test_a_locked_database(tmp_path: Path) -> None:
+    with Running(tmp_path, **CHEAP) as server, httpx.Client(base_url=server.url, timeout=30) as client:
+        assert rank(client, "e1").status_code == 200
+        with ThreadPoolExecutor(1) as pool:
+            with locked(tmp_path / "driftrank.db"):  # for a moment: it is waited for
+                waiting = pool.submit(click, client, "e1")
+                time.sleep(0.5)
+                assert not waiting.done()
+                assert client.get("/v1/rankers/default/queries/shoes").status_code == 200  # others are answered
+            assert waiting.result().json()["outcome"] == "counted"
+
+        with locked(tmp_path / "driftrank.db"):  # for long
+            answer = rank(client, "e2")
+            assert answer.status_code == 503
+            assert "retry-after" in answer.headers
+            assert "locked by another program" in answer.json()["detail"]
+            assert "locked by another program" in client.get("/readyz").json()["detail"]
+        until(lambda: client.get("/readyz").status_code == 200)
+        assert rank(client, "e2").status_code == 200
+        assert client.get("/v1/rankers/default").json()["lists"] == 2
+        assert "Traceback" not in server.log
+
+
+def test_too_many_requests(tmp_path: Path) -> None:
+    """When more waits to be written than should, who comes is told to come again; who was let in is not forgotten."""
+    with Running(tmp_path, DRIFTRANK_QUEUE="20", **CHEAP) as server:
+        limits = httpx.Limits(max_connections=None)
+        with httpx.Client(base_url=server.url, timeout=30, limits=limits) as client:
+            lists = [{"query": "shoes", "items": ITEMS, "event_id": f"e{n}"} for n in range(60)]
+            for n in range(0, 60, 20):
+                assert client.post("/v1/rankers/default/rank", json=lists[n : n + 20]).status_code == 200
+            with ThreadPoolExecutor(60) as pool:
+                with locked(tmp_path / "driftrank.db"):
+                    sent = [pool.submit(click, client, f"e{n}") for n in range(60)]
+                    until(lambda: sum(one.done() for one in sent) >= 30)
+                    time.sleep(0.3)
+                answers = [one.result() for one in sent]
+            turned_away = [answer for answer in answers if answer.status_code == 429]
+            assert {answer.status_code for answer in answers} == {200, 429}
+            assert 20 <= len(answers) - len(turned_away) <= 30
+            for answer in turned_away:
+                assert int(answer.headers["retry-after"]) >= 1
+                assert answer.json()["title"]
+            counted = [n for n, answer in enumerate(answers) if answer.status_code == 200]
+            assert all(answers[n].json()["outcome"] == "counted" for n in counted)
+            assert client.get("/v1/rankers/default").json()["steps"] == len(counted)
+            assert f'driftrank_http_requests_total{{route="feedback",status="429"}} {len(turned_away)}.0' in (
+                client.get("/metrics").text
+            )
+            server.kill()
+        assert sorted(finals(tmp_path / "driftrank.db")) == sorted(f"e{n}" for n in counted)
+
+
+# -- when it starts --------------------------------------------------------------------------------------------------
+
+
+def test_a_read_only_folder(tmp_path: Path) -> None:
+    with read_only(tmp_path):
+        code, line = refused(tmp_path)
+    assert code == 1
+    assert "cannot be written to" in line
+
+
+def test_a_store_of_a_newer_version(tmp_path: Path) -> None:
+    path = tmp_path / "driftrank.db"
+    SQLiteStore(path).close()
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("UPDATE meta SET value = 99 WHERE name = 'format'")
+        other.commit()
+    before = path.read_bytes()
+    code, line = refused(tmp_path)
+    assert code == 1
+    assert "newer driftrank" in line
+    assert path.read_bytes() == before
+
+
+def test_a_record_of_a_newer_version(tmp_path: Path) -> None:
+    path = tmp_path / "driftrank.db"
+    with SQLiteStore(path) as store:
+        store.append([("x/1", b'{"kind":"telepathy","time":1.0}')])
+    code, line = refused(tmp_path)
+    assert code == 1
+    assert "record 1 is none that this version knows" in line
+    with SQLiteStore(path) as store:
+        assert [entry.id for entry in store.read(0)] == ["x/1"]
+
+
+def test_a_second_server_and_a_port_that_is_taken(tmp_path: Path) -> None:
+    with Running(tmp_path, **CHEAP) as server:
+        code, line = refused(tmp_path)
+        assert code == 1
+        assert "is in use by another service (process " in line
+
+        other = tmp_path / "other"
+        other.mkdir()
+        code, line = refused(other, "--port", str(server.port))
+        assert code == 1
+        assert f"cannot listen on 127.0.0.1:{server.port}: Address already in use" in line
+        assert list(other.iterdir()) == []  # and nothing was begun
+        assert httpx.get(f"{server.url}/readyz").status_code == 200
+
+
+def test_an_address_that_is_not_here(tmp_path: Path) -> None:
+    code, line = refused(tmp_path, "--host", "localhost", "--store", "sqlite:////nowhere/at/all.db")
+    assert code == 1
+    assert "/nowhere/at/all.db" in line
+    code, line = refused(tmp_path, "--host", "host.invalid", DRIFTRANK_ADMIN_KEY="sha256:" + "0" * 64)
+    assert code == 2
+    assert "host='host.invalid'" in line
+
+
+def test_a_public_address_needs_an_admin_key(tmp_path: Path) -> None:
+    for host in ("0.0.0.0", "::", socket.gethostname()):
+        code, line = refused(tmp_path, "--host", host)
+        assert code == 2
+        assert "DRIFTRANK_ADMIN_KEY" in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_tail_is_reported_and_cut(tmp_path: Path) -> None:
+    path = tmp_path / "driftrank.db"
+    with Running(tmp_path, **CHEAP) as server, httpx.Client(base_url=server.url) as client:
+        for n in range(5):
+            assert rank(client, f"e{n}").status_code == 200
+            assert click(client, f"e{n}").status_code == 200
+        server.kill()
+        with closing(sqlite3.connect(path)) as other:
+            (last,) = other.execute("SELECT max(seq) FROM log").fetchone()
+            other.execute("UPDATE log SET body = replace(body, 'feedback', 'feedbark') WHERE seq = ?", (last,))
+            other.commit()
+        server.restart()
+        assert f"the log is cut before entry {last}" in server.log
+        info = httpx.get(f"{server.url}/v1/rankers/default").json()
+        assert (info["lists"], info["steps"], info["pending"]) == (5, 4, 1)
+        # what was cut can be said again
+        assert httpx.post(
+            f"{server.url}/v1/rankers/default/feedback", json={"event_id": "e4", "clicks": [1]}
+        ).json() == {"event_id": "e4", "outcome": "counted", "clicks": 1}
+
+
+def test_a_copy_of_a_running_store_is_a_store(tmp_path: Path) -> None:
+    """As people make backups, and as a power cut leaves it: whatever is on the disk at a moment is enough."""
+    with Running(tmp_path, **CHEAP) as server, httpx.Client(base_url=server.url) as client:
+        for n in range(20):
+            assert rank(client, f"e{n}").status_code == 200
+        assert click(client, "e7").json()["outcome"] == "counted"
+        copy = tmp_path / "copy"
+        copy.mkdir()
+        for part in ("", "-wal"):
+            shutil.copy(tmp_path / f"driftrank.db{part}", copy)
+        server.kill()
+    with Running(copy, **CHEAP) as server:
+        info = httpx.get(f"{server.url}/v1/rankers/default").json()
+        assert (info["lists"], info["steps"], info["pending"]) == (20, 1, 19)
