@@ -35,6 +35,8 @@ VISIBLE = "driftrank.visible"
 _SANE_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 _GONE = 499  # what is counted where nobody waits for the answer any more
 _RANKERS = "/v1/rankers/"
+#: how Personalizer's SDKs begin a path where the endpoint ends in a slash, as Azure's do
+_TWO_SLASHES = "//personalizer/"
 _LABELS = {"rank": ("rank",), "feedback": ("feedback",), "other": ("other",)}
 _GRANTED = Access.GRANTED
 _log = logging.getLogger("driftrank.serve")
@@ -128,6 +130,8 @@ class Gate:
             id_ = f"{self._process}-{next(self._number):x}".encode()
         told = REQUEST_ID.set(id_.decode())
         path: str = scope["path"]
+        if path.startswith(_TWO_SLASHES):
+            path = scope["path"] = path[1:]
         # paths are remembered for a while: not those that are longer than any of ours
         need = _ADMIN if len(path) > self._max_path else need_of(scope["method"], path, self._personalizer)
         status = 0

@@ -405,6 +405,13 @@ def test_an_event_id_is_for_one_choice(start: Start) -> None:
         assert "'taken'" in message
 
 
+def test_an_endpoint_may_end_in_a_slash(start: Start) -> None:
+    loop = start()
+    at = httpx.URL(str(loop.http.base_url).rstrip("/") + "//personalizer/v1.0/rank")
+    assert loop.http.post(at, json=BODY).status_code == 201
+    assert refusal(loop.http.post(at, json={}))[:2] == (400, "InvalidRankRequest")
+
+
 def test_other_calls_of_personalizer_are_not_there(start: Start) -> None:
     assert refusal(start().http.get("/personalizer/v1.0/configurations/service"))[:2] == (404, "ResourceNotFound")
 
@@ -421,8 +428,11 @@ def test_keys_are_sent_as_to_personalizer(tmp_path_factory: pytest.TempPathFacto
         for right in (key, admin):
             headers = {"Ocp-Apim-Subscription-Key": right}
             assert http.post("/personalizer/v1.0/rank", json=BODY, headers=headers).status_code == 201
+        twice = f"{running.url}//personalizer/v1.0/rank"
+        assert refusal(http.post(twice, json=BODY))[0] == 401
+        assert http.post(twice, json=BODY, headers={"Ocp-Apim-Subscription-Key": key}).status_code == 201
         ranker = http.get("/v1/rankers/menu", headers={"X-API-Key": admin}).json()
-        assert ranker["lists"] == 2
+        assert ranker["lists"] == 3
         http.close()
 
 
