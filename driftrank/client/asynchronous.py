@@ -109,7 +109,8 @@ class AsyncClient(Common):
                 raise RuntimeError("feedback: this client is closed")
             self._outbox.put(body)
             self._start()
-            self._changed.notify_all()
+            if len(self._outbox) == 1 or self._outbox.full:
+                self._changed.notify_all()
         return None
 
     async def feedback_many(self, feedbacks: Iterable[Feedback]) -> list[FeedbackResult]:
@@ -129,6 +130,7 @@ class AsyncClient(Common):
         async with self._changed:
             self._outbox.impatient()
             self._flushing += 1
+            self._flushes += 1
             if len(self._outbox):
                 self._start()
             self._changed.notify_all()
@@ -242,9 +244,10 @@ class AsyncClient(Common):
             await self._until(lambda: box.full or self._flushing or self._closed, box.flush_seconds)
             if self._closed:
                 return
+            before = self._flushes
             wait = await self._send_batch()
-            now = self._flushing
-            await self._until(lambda: self._closed or self._flushing > now, wait)  # noqa: B023
+            # somebody who cannot wait cuts it short, also who came while it was sent
+            await self._until(lambda: self._closed or self._flushes > before, wait)  # noqa: B023
 
     async def _send_batch(self) -> float:
         """Send what is there, as much as goes in one call; seconds to wait before the next."""

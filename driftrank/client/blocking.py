@@ -111,7 +111,8 @@ class Client(Common):
                 raise RuntimeError("feedback: this client is closed")
             self._outbox.put(body)
             self._start()
-            self._changed.notify_all()
+            if len(self._outbox) == 1 or self._outbox.full:
+                self._changed.notify_all()
         return None
 
     def feedback_many(self, feedbacks: Iterable[Feedback]) -> list[FeedbackResult]:
@@ -131,6 +132,7 @@ class Client(Common):
         with self._changed:
             self._outbox.impatient()
             self._flushing += 1
+            self._flushes += 1
             if len(self._outbox):
                 self._start()
             self._changed.notify_all()
@@ -236,10 +238,10 @@ class Client(Common):
                 self._changed.wait_for(lambda: box.full or self._flushing or self._closed, box.flush_seconds)
                 if self._closed:
                     return
+                before = self._flushes
             wait = self._send_batch()
-            with self._changed:
-                now = self._flushing
-                self._changed.wait_for(lambda: self._closed or self._flushing > now, wait)  # noqa: B023
+            with self._changed:  # somebody who cannot wait cuts it short, also who came while it was sent
+                self._changed.wait_for(lambda: self._closed or self._flushes > before, wait)  # noqa: B023
 
     def _send_batch(self) -> float:
         """Send what is there, as much as goes in one call; seconds to wait before the next."""

@@ -49,6 +49,7 @@ class Common:
         self._url, self._key = url, key
         self._options = http_options(url, key)
         self._flushing = 0  # so many wait until all is sent
+        self._flushes = 0  # so many did so far
         self._closed = False
         self._connect()
 

@@ -348,6 +348,21 @@ def test_what_cannot_be_sent_before_the_end_is_counted(make: Any) -> None:
     assert client.dropped == 1
 
 
+def test_who_flushes_does_not_wait_for_the_next_attempt(
+    make: Any, server: Flaky, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("driftrank.client.outbox.backoff", lambda *_: 60.0)
+    server.troubles = ["hang", BUSY]
+    with make(server.url, timeout=0.4, flush_seconds=0) as client:
+        client.feedback("e")
+        while not server.requests:
+            time.sleep(0.01)
+        assert not client.flush(0.6)  # came while the first attempt was under way, and the second failed, too
+        assert len(server.requests) == 2
+        assert client.flush(5)
+    assert list(server.feedback) == ["e"]
+
+
 def test_one_bad_feedback_does_not_spoil_the_others(make: Any, server: Flaky) -> None:
     server.refused = {"e3", "e7"}
     with make(server.url, batch=10, flush_seconds=60) as client:
