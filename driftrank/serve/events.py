@@ -52,12 +52,12 @@ class Events:
     def cached(self, ranker: str, event: str) -> Event | None:
         return self._events.get((ranker, event))
 
-    def get(self, ranker: str, event: str) -> Event | None:
+    def get(self, ranker: str, born: int, event: str) -> Event | None:
         """The list of that id; None where there was none, or so long ago that the log has forgotten it."""
         found = self._events.get((ranker, event))
         if found is not None:
             return found
-        name = ranked_id(ranker, event)
+        name = ranked_id(ranker, born, event)
         entry = self._store.find([name]).get(name)
         if entry is None:
             return None
@@ -77,7 +77,7 @@ class Events:
         self.add(found)
         return found
 
-    def started(self, starts: list[int]) -> list[Event]:
+    def started(self, starts: list[int], born: int) -> list[Event]:
         """The lists whose waits these records began, ascending."""
         out = []
         at = 0
@@ -93,7 +93,7 @@ class Events:
                 if entry.seq in wanted:
                     record = decode(entry.body)
                     assert isinstance(record, Ranked | Activated)
-                    found = self.get(record.ranker, record.event)
+                    found = self.get(record.ranker, born, record.event)
                     if found is not None:
                         out.append(found)
             last = read[-1].seq if read else starts[-1]

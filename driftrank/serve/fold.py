@@ -48,6 +48,7 @@ class Ranker:
 
     def __init__(self, name: str, settings: RankerSettings, since: int) -> None:
         self.name = name
+        self.born = since
         self.since = since  #: the record that began it; what was learnt before does not count
         self.queries = self.lists = self.steps = self.clicks = 0
         self.pending = Pending()
@@ -79,6 +80,7 @@ class Ready(NamedTuple):
 
 
 class _SavedRanker(Struct):
+    born: int
     settings: RankerSettings
     since: int
     queries: int
@@ -97,6 +99,7 @@ _Counts = tuple[int, int, int, int]
 class _Saved(Struct):
     clock: float
     rankers: dict[str, _SavedRanker]
+    outdated: list[str]
 
 
 class Fold:
@@ -115,6 +118,8 @@ class Fold:
         self.nbytes = 0  #: of the queries in memory
         #: queries that are no more, while their snapshots may still be there
         self.gone: set[tuple[str, str]] = set()
+        #: rankers that were deleted or started anew, while snapshots from before may still be there
+        self.outdated: set[str] = set()
         #: learners that were made ready for a list, by the id() of its record; taken as they are if nothing happened in
         #: between
         self.ready: dict[int, Ready] = {}
@@ -356,9 +361,14 @@ class Fold:
 
     def _event(self, record: Activated | Clicked | Final) -> tuple[Ranker | None, Event | None]:
         ranker = self.rankers.get(record.ranker)
-        return ranker, None if ranker is None else self.events.get(record.ranker, record.event)
+        return ranker, None if ranker is None else self.events.get(record.ranker, ranker.born, record.event)
+
+    def since(self, name: str) -> int:
+        """The record from which on a ranker's snapshots count."""
+        return self.rankers[name].since if name in self.rankers else self.seq + 1
 
     def _drop_all(self, ranker: str) -> None:
+        self.outdated.add(ranker)
         for at in [at for at in self.queries if at[0] == ranker]:
             self.drop(at)
 
@@ -383,12 +393,12 @@ class Fold:
         """All but the queries."""
         rankers = {
             name: _SavedRanker(
-                r.settings, r.since, r.queries, r.lists, r.steps, r.clicks, r.pending.to_bytes(), r.collected,
+                r.born, r.settings, r.since, r.queries, r.lists, r.steps, r.clicks, r.pending.to_bytes(), r.collected,
                 r.deferred,
             )
             for name, r in self.rankers.items()
         }  # fmt: skip
-        return Snapshot(CHECKPOINT, self.seq, msgpack.encode(_Saved(self.clock, rankers)))
+        return Snapshot(CHECKPOINT, self.seq, msgpack.encode(_Saved(self.clock, rankers, sorted(self.outdated))))
 
     def restore(self) -> None:
         """Begin where the last checkpoint was made, if any was; the records after it come next."""
@@ -398,9 +408,10 @@ class Fold:
         if snapshot is None:
             return
         saved = msgpack.decode(snapshot.body, type=_Saved)
-        self.seq, self.clock = snapshot.seq, saved.clock
+        self.seq, self.clock, self.outdated = snapshot.seq, saved.clock, set(saved.outdated)
         for name, its in saved.rankers.items():
-            ranker = self.rankers[name] = Ranker(name, its.settings, its.since)
+            ranker = self.rankers[name] = Ranker(name, its.settings, its.born)
+            ranker.since = its.since
             ranker.queries, ranker.lists, ranker.steps, ranker.clicks = its.queries, its.lists, its.steps, its.clicks
             ranker.pending = Pending.from_bytes(its.pending)
             ranker.collected, ranker.deferred = its.collected, its.deferred

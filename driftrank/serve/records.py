@@ -117,8 +117,9 @@ decode = _decoder.decode
 # names of rankers have no slash in them, so no two of these are ever the same
 
 
-def ranked_id(ranker: str, event: str) -> str:
-    return f"r/{ranker}/{event}"
+def ranked_id(ranker: str, born: int, event: str) -> str:
+    """``born``: the record that made the ranker. One of the same name that was deleted is another."""
+    return f"r/{ranker}/{born}/{event}"
 
 
 # what comes of a list is named by the number of its record, too: once the log has forgotten a list, its event id may be

@@ -194,7 +194,8 @@ class Service:
                     where = f"request {n + 1} of {len(requests)}: " if len(requests) > 1 else ""
                     raise Refused(422, "bad request", f"{where}{error}") from None
             fresh = [ranked for ranked in made if self._fold.events.cached(name, ranked.event) is None]
-            settled = await self._append([(ranked_id(name, ranked.event), ranked) for ranked in fresh]) if fresh else []
+            records = [(ranked_id(name, ranker.born, ranked.event), ranked) for ranked in fresh]
+            settled = await self._append(records) if records else []
         finally:
             for ranked in made:
                 self._fold.ready.pop(id(ranked), None)
@@ -213,7 +214,7 @@ class Service:
 
     def _again(self, ranker: Ranker, event_id: str, request: RankRequest) -> Event:
         """The list that a retried call asks for."""
-        event = self._fold.events.get(ranker.name, event_id)
+        event = self._fold.events.get(ranker.name, ranker.born, event_id)
         if event is None:  # pragma: no cover - it was in the log a moment ago
             raise Refused(503, "try again", "the list is being forgotten", {"Retry-After": "1"})
         if event.ranked.query != request.query:
@@ -302,7 +303,7 @@ class Service:
     def _judge(self, ranker: Ranker, feedback: Feedback, now: float) -> FeedbackResult | Named:
         """What it is already known to be, or the record that it makes."""
         self._check_id("event_id", feedback.event_id)
-        event = self._fold.events.get(ranker.name, feedback.event_id)
+        event = self._fold.events.get(ranker.name, ranker.born, feedback.event_id)
         if event is None:
             return FeedbackResult(feedback.event_id, "orphan", detail="no list has this event_id")
         clicks, shown = positions(event.ranked, feedback)
@@ -320,7 +321,7 @@ class Service:
         return name, Final(ranker.name, feedback.event_id, now, "feedback", clicks, shown, feedback.time)
 
     def _outcome(self, ranker: Ranker, record: Final | Clicked, new: bool) -> FeedbackResult:
-        event = self._fold.events.get(ranker.name, record.event)
+        event = self._fold.events.get(ranker.name, ranker.born, record.event)
         if event is None:  # the ranker was deleted meanwhile
             return FeedbackResult(record.event, "orphan")
         if isinstance(record, Clicked):
@@ -351,7 +352,9 @@ class Service:
         """A deferred list was shown. It is looked for in these rankers."""
         self._check_ready()
         self._check_named("event_id", event_id)
-        found = [event for name in names if (event := self._fold.events.get(name, event_id)) is not None]
+        rankers = [self._fold.rankers[name] for name in names if name in self._fold.rankers]
+        events = [self._fold.events.get(ranker.name, ranker.born, event_id) for ranker in rankers]
+        found = [event for event in events if event is not None]
         if not found:
             raise Refused(404, "no such event", f"event_id={event_id!r}: no list has it")
         if len(found) > 1:
@@ -431,14 +434,17 @@ class Service:
 
     def query_names(self, name: str, after: str | None, limit: int) -> list[str]:
         """Names of queries, sorted; those in memory and those written out. A query may be called ""."""
-        self.ranker(name)
+        ranker = self.ranker(name)
         prefix = snapshot_name(name, "")
         begin = "" if after is None else prefix + after
-        stored = [n.removeprefix(prefix) for n in self._store.snapshot_names(prefix, begin, limit)]
-        fresh = sorted(q for r, q in self._fold.queries if r == name and (after is None or q > after))[:limit]
-        found = sorted({*stored, *fresh})[:limit]
-        ranker = self.ranker(name)
-        return [q for q in found if (name, q) in self._fold.queries or self._stored(ranker, q)]
+        found = {q for r, q in self._fold.queries if r == name and (after is None or q > after)}
+        while names := self._store.snapshot_names(prefix, begin, limit):
+            begin = names[-1]
+            found.update(q for n in names if self._stored(ranker, q := n.removeprefix(prefix)))
+            # those that are no more do not count, so that a page is never short before the end
+            if sum(prefix + q <= begin for q in found) >= limit:
+                break
+        return sorted(found)[:limit]
 
     def _stored(self, ranker: Ranker, query: str) -> bool:
         if (ranker.name, query) in self._fold.gone:
@@ -503,7 +509,9 @@ class Service:
                 raise Refused(422, "bad request", f"row {n + 1}: {error}") from None
             clicks = sorted({c for c in row.clicks if c <= k})
             when = min(now, max(0.0, row.time)) if isinstance(row.time, (int, float)) else now
-            records.append((f"w/{name}/{batch}/{n}", Warm(name, row.query, now, row.ranking[:k], clicks, when)))
+            # what a ranker that started anew has forgotten may be told again
+            once = f"w/{name}/{ranker.since}/{batch}/{n}"
+            records.append((once, Warm(name, row.query, now, row.ranking[:k], clicks, when)))
         new = 0
         for at in range(0, len(records), 1000):
             new += sum(is_new for _, is_new in await self._append(records[at : at + 1000]))
@@ -519,7 +527,9 @@ class Service:
                 if self.stopping:  # half an export must not look like a whole one
                     raise Refused(503, "Stopping", "the service is stopping")
                 query = last.removeprefix(prefix)
-                if self.ranker(name) is not ranker or (name, query) in self._fold.gone:
+                if self.ranker(name) is not ranker:
+                    raise Refused(409, "no such ranker", f"ranker {name!r}: was deleted meanwhile")
+                if (name, query) in self._fold.gone:
                     continue
                 snapshot = self._store.get_snapshot(last)
                 if snapshot is not None and snapshot.seq >= ranker.since:

@@ -100,7 +100,7 @@ class Upkeep:
             due = ranker.pending.due(now - ranker.wait, _DUE)
             records: list[Named] = [
                 (final_id(ranker.name, event.ranked.event, event.seq), _overdue(ranker, event, now))
-                for event in self._fold.events.started(due)
+                for event in self._fold.events.started(due, ranker.born)
             ]
             if records:
                 await self._committer.append(records, urgent=True)
@@ -155,6 +155,7 @@ class Upkeep:
             await asyncio.wait_for(self._checkpoint_due.wait(), self._settings.checkpoint_seconds)
         if self._new:
             await self.checkpoint()
+        await self._clean_up()
         await self._forget_old()
 
     async def checkpoint(self) -> None:
@@ -171,6 +172,21 @@ class Upkeep:
             # one that was begun and written out and deleted once more meanwhile is there again
             fold.gone.difference_update(at for at in gone if self._store.get_snapshot(snapshot_name(*at)) is None)
             self._new -= new
+
+    async def _clean_up(self) -> None:
+        """Drop the snapshots of rankers that were deleted or started anew."""
+        fold = self._fold
+        for name in list(fold.outdated):
+            since, last = fold.since(name), ""
+            while names := self._store.snapshot_names(snapshot_name(name, ""), last, _SLICE):
+                last = names[-1]
+                async with self._snapshotting:  # or one that is written just now would be dropped with those before it
+                    found = [self._store.get_snapshot(n) for n in names]
+                    gone = [snapshot.name for snapshot in found if snapshot is not None and snapshot.seq < since]
+                    if gone:
+                        await self._committer.put_snapshots([], gone)
+            if fold.since(name) == since:  # not once more meanwhile
+                fold.outdated.discard(name)
 
     async def _try_store_again(self) -> None:
         """See when a store that failed can be written again: who is not ready may get no request that would show it."""

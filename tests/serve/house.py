@@ -189,6 +189,11 @@ class House:
         """As much as the memory says."""
         self.run(self.service._upkeep.shrink())
 
+    def clean_up(self) -> None:
+        """All snapshots that are of no use are dropped."""
+        self.checkpoint()
+        self.run(self.service._upkeep._clean_up())
+
     def forget_old(self) -> None:
         self.run(self.service._upkeep._forget_old())
 

@@ -188,6 +188,7 @@ class Life(RuleBasedStateMachine):
     def _anew(self):
         self.generation += 1
         self.there.clear()
+        self.batches.clear()
         self.steps = self.clicks = self.lists = 0
 
     @rule()
@@ -234,8 +235,7 @@ class Life(RuleBasedStateMachine):
             self.house.rank("x", ["a"])
         self.house.put(**self.how)
         self._anew()
-        for e in self.events.values():
-            e.waits = False
+        self.events.clear()  # another ranker of the same name knows nothing of them
 
     @rule(
         batch=st.sampled_from("xyz"),
@@ -293,6 +293,11 @@ class Life(RuleBasedStateMachine):
     @rule()
     def write_out(self):
         self.house.write_out()
+
+    @rule()
+    def clean_up(self):
+        self.house.clean_up()
+        assert len(self.house.store.snapshot_names("q/")) <= len(self.there)
 
     @rule()
     def crash(self):
