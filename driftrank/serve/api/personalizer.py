@@ -8,11 +8,11 @@ others stand below it for the eye. Rewards are numbers and clicks are not: a rew
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Request, Response
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from driftrank.kernels.rng import key_of
 from driftrank.serve.api.described import answered, decoded, route
@@ -21,25 +21,26 @@ from driftrank.serve.service import Service
 from driftrank.wire import Feedback, Item, ItemId, RankRequest
 
 _PATH = "/personalizer/v1.0"
-_MOST_ACTIONS = 50
 #: features are looked for in namespaces in namespaces, but not without end
 _DEEPEST = 8
+
+_Id = Annotated[str, Meta(min_length=1, max_length=256)]
 
 
 class Action(Struct, frozen=True):
     """Something to show. Its features are used where the ranker's policy looks at features and all are numbers."""
 
-    id: str
+    id: _Id
     features: list[dict[str, Any]] | None = None
 
 
 class PersonalizerRank(Struct, frozen=True, rename="camel"):
     """Which of these actions to show?"""
 
-    actions: list[Action]
+    actions: Annotated[list[Action], Meta(min_length=1, max_length=50)]
     context_features: list[dict[str, Any]] | None = None
     excluded_actions: list[str] | None = None
-    event_id: str | None = None
+    event_id: _Id | None = None
     defer_activation: bool | None = False
 
 
@@ -96,8 +97,6 @@ def router(service: Service) -> APIRouter:
         said: PersonalizerRank = decoded(_RANK, await request.body())
         name = service.settings.personalizer
         ranker = service.ranker(name)
-        if not 1 <= len(said.actions) <= _MOST_ACTIONS:
-            raise Refused(422, "Bad value", f"actions: {len(said.actions)}, must be from 1 to {_MOST_ACTIONS}")
         query = query_of(ranker.settings.context, said.context_features or [])
         excluded = set(said.excluded_actions or ())
         open_ = [action for action in said.actions if action.id not in excluded]
