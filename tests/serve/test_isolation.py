@@ -226,7 +226,6 @@ AROUND = [
     "/v1/rankers/alpha-shop/export%0A",
     "/v1/rankers/alpha-shop%2Fqueries%2Falpha-secret",
     "/v1/rankers/alpha-shop/queries/alpha-secret?ranker=beta-shop",
-    "/v1/rankers/beta-shop#/../alpha-shop",
     "http://x/v1/rankers/alpha-shop",
     "/metrics%0A",
     "/metrics/",
