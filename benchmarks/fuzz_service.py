@@ -281,7 +281,7 @@ class Nonsense:
             if how < 0.1:
                 return body[:at] + body[at + 1 :]
             if how < 0.2:
-                return body * chance.choice([2, 50, 300])
+                return (body * chance.choice([2, 50, 300]))[:2000]
             return [*body[:at], self.spoilt(body[at]), *body[at + 1 :]]
         return chance.choice(VALUES) if chance.random() < 0.8 else _Raw(chance.choice(RAW))
 
