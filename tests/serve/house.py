@@ -207,7 +207,7 @@ class House:
         return [(entry.seq, decode(entry.body)) for entry in self.store.read(0, 1_000_000)]
 
     def names(self, ranker: str = "default") -> list[str]:
-        return self.service.query_names(ranker, "", 1000)
+        return self.service.query_names(ranker, None, 1000)
 
     def state(self) -> dict[str, Any]:
         return state_of(self.fold, {name: self.names(name) for name in self.fold.rankers})
