@@ -173,6 +173,7 @@ class Service:
                 429, "too many requests", "more records wait to be written than should", {"Retry-After": "1"}
             ) from None
         except StoreError as error:
+            self.metrics.add("store_errors", (type(error).__name__,))
             raise Refused(503, "the store cannot be written", str(error), {"Retry-After": "5"}) from None
 
     # -- rank ------------------------------------------------------------------------------------------------------

@@ -79,6 +79,7 @@ class Upkeep:
             try:
                 await work()
             except StoreError as error:
+                self._metrics.add("store_errors", (type(error).__name__,))
                 _log.error("cannot %s: %s; trying again", what, error)
                 await asyncio.sleep(1)
             except Exception:

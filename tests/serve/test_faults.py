@@ -98,7 +98,9 @@ def test_a_full_disk(tmp_path: Path) -> None:
             assert "the disk is full" in ready.json()["detail"]
             assert client.get("/healthz").status_code == 200
             assert client.get("/v1/rankers/default/queries/shoes").status_code == 200
-            assert "driftrank_ready 0.0" in client.get("/metrics").text
+            metrics = client.get("/metrics").text
+            assert "driftrank_ready 0.0" in metrics
+            assert 'driftrank_store_errors_total{kind="StoreFull"}' in metrics
 
             ballast.unlink()
             # nobody has to ask for anything: where /readyz decides, nobody would
