@@ -688,8 +688,9 @@ def test_nothing_gets_in_before_the_replay_is_over(tmp_path):
 def test_bad_settings(house):
     for settings, says in (
         ({"policy": "Nobody"}, "unknown policy"), ({"k": 0}, "k="), ({"wait": "soon"}, "wait"),
-        ({"holdout": 1.0}, "holdout"), ({"policy": "StaticOracle"}, "truth"), ({"keys": ["secret"]}, "keys"), ({"seed": -1}, "seed"),
-        ({"mode": "safe", "policy": "CascadeUCB1"}, "BubbleRank"), ({"wait": "2h", "forget_items": "1h"}, "forget_"),
+        ({"holdout": 1.0}, "holdout"), ({"policy": "StaticOracle"}, "truth"), ({"keys": ["secret"]}, "keys"),
+        ({"seed": -1}, "seed"), ({"mode": "safe", "policy": "CascadeUCB1"}, "BubbleRank"),
+        ({"wait": "2h", "forget_items": "1h"}, "forget_items"),
     ):  # fmt: skip
         with house.refused(422, says):
             house.put(**settings)

@@ -1,0 +1,306 @@
+"""What the service does by itself: checkpoints, writing out, retention; and what when the store fails meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from driftrank.serve.fold import CHECKPOINT
+from driftrank.serve.store.base import Snapshot, StoreFull
+from driftrank.serve.store.sqlite import SQLiteStore
+from driftrank.wire import RankRequest, WarmRow
+from tests.serve.house import House, differences
+
+ITEMS = ["a", "b", "c", "d"]
+
+
+class Moody(SQLiteStore):
+    """A store whose disk is full while the test says so."""
+
+    full = False
+    snapshots_fail = False
+
+    def append(self, entries: Sequence[tuple[str, bytes]]) -> list[tuple[int, bool]]:
+        if self.full:
+            raise StoreFull("no room is left on the disk")
+        return super().append(entries)
+
+    def put_snapshots(self, snapshots: Sequence[Snapshot], gone: Sequence[str] = ()) -> None:
+        if self.full or self.snapshots_fail:
+            raise StoreFull("no room is left on the disk")
+        super().put_snapshots(snapshots, gone)
+
+
+def fill(house: House, n: int, prefix: str = "e") -> None:
+    house.run(
+        house.service.rank("default", [RankRequest(f"q{i % 10}", ITEMS, event_id=f"{prefix}:{i}") for i in range(n)])
+    )
+
+
+def test_a_checkpoint_makes_the_replay_short(tmp_path):
+    with House(tmp_path) as house:
+        fill(house, 200)
+        assert house.recover().records == 202
+        house.checkpoint()
+        fill(house, 3, "f")
+        before = house.state()
+        replay = house.recover()
+        assert (replay.records, replay.checkpoint) == (3, 202)
+        assert not differences(before, house.state())
+        assert house.restart().records == 0, "a stop in peace makes one"
+        assert not differences(before, house.state())
+
+
+def test_checkpoints_are_made_when_enough_is_new(tmp_path):
+    with House(tmp_path, checkpoint_every=50) as house:
+        fill(house, 60)
+
+        async def wait() -> None:
+            while house.store.get_snapshot(CHECKPOINT) is None:
+                await asyncio.sleep(0.01)
+
+        house.run(asyncio.wait_for(wait(), 5))
+        assert house.recover().records == 0
+
+
+def test_checkpoints_are_made_after_a_while(tmp_path):
+    with House(tmp_path, checkpoint_seconds=0.05) as house:
+        fill(house, 5)
+
+        async def wait() -> None:
+            while (found := house.store.get_snapshot(CHECKPOINT)) is None or found.seq < 7:
+                await asyncio.sleep(0.01)
+
+        house.run(asyncio.wait_for(wait(), 5))
+        assert house.recover().records == 0
+
+
+def test_requests_go_on_while_a_checkpoint_is_made(tmp_path):
+    with House(tmp_path) as house:
+        fill(house, 300)
+
+        async def both() -> None:
+            checkpoint = asyncio.ensure_future(house.service._upkeep.checkpoint())
+            for n in range(50):
+                await house.service.rank("default", [RankRequest(f"p{n % 7}", ITEMS, event_id=f"g:{n}")])
+                if n == 20:
+                    await house.service.reset("default", "q1", gone=True)
+            await checkpoint
+
+        house.run(both())
+        before = house.state()
+        assert house.recover().records < 60
+        assert not differences(before, house.state())
+        assert not differences(before, house.folded_anew())
+
+
+def test_memory_stays_in_bounds(tmp_path):
+    memory = 200_000
+    with House(tmp_path, memory=memory) as house:
+        for n in range(40):
+            requests = [RankRequest(f"{n}/{i}", ITEMS, event_id=f"{n}:{i}") for i in range(20)]
+            house.run(house.service.rank("default", requests))
+            assert house.fold.nbytes < 2.5 * memory
+        assert house.info().queries == 800
+        assert len(house.fold.queries) < 200
+        assert house.service.metrics.count("evictions") > 500
+        before = house.state()  # reads all of them
+        house.write_out()
+        assert house.fold.nbytes <= memory
+        assert house.recover().records == 802
+        assert house.fold.nbytes <= 1.25 * memory, "also while it comes up"
+        assert not differences(before, house.state())
+
+
+def test_what_cannot_be_written_out_stays(tmp_path, caplog):
+    with House(tmp_path, store=Moody, tiny=True) as house:
+        house.store.snapshots_fail = True
+        fill(house, 30)
+        with pytest.raises(StoreFull):
+            house.write_out()
+        assert len(house.fold.queries) == 10
+        assert house.fold.dirty == set(house.fold.queries)
+        assert house.feedback("e:3", [1]).outcome == "counted", "better too much memory than no answer"
+        with pytest.raises(StoreFull):
+            house.checkpoint()
+        before = house.state()
+        house.store.snapshots_fail = False
+        house.write_out()
+        assert not house.fold.queries
+        house.recover()
+        assert not differences(before, house.state())
+
+
+def test_a_checkpoint_that_cannot_be_written_at_the_end(tmp_path, caplog):
+    with House(tmp_path, store=Moody) as house:
+        fill(house, 5)
+        before = house.state()
+        house.store.snapshots_fail = True
+        house.stop()
+        assert "no checkpoint at the end" in caplog.text
+        house.open()
+        assert house.replay.records == 7
+        assert not differences(before, house.state())
+
+
+def test_a_full_disk(tmp_path):
+    with House(tmp_path, store=Moody, ranker={"wait": 100}) as house:
+        fill(house, 3)
+        before = house.state()
+        house.store.full = True
+        calls: list[Any] = [
+            lambda: house.rank("new", ITEMS, "x"),
+            lambda: house.rank("q0", [*ITEMS, "new"], "y"),
+            lambda: house.feedback("e:0", [1]),
+            lambda: house.put(policy="CascadeUCB1", k=2),
+            lambda: house.reset(),
+            lambda: house.reset("q0", gone=True),
+            lambda: house.delete("default"),
+            lambda: house.warmstart([WarmRow("q0", ["a"], [1])], "log"),
+        ]
+        for call in calls:
+            with house.refused(503, "no room is left"):
+                call()
+            assert not differences(before, house.state()), "nothing has happened"
+            assert not house.fold.ready
+        assert house.service.problem == "no room is left on the disk"
+        house.clock.now += 100
+        with pytest.raises(StoreFull):
+            house.finalise()
+        house.store.full = False
+        house.finalise()
+        assert house.info().steps == 3
+        assert house.service.problem is None
+        assert house.rank("new", ITEMS, "x").step == 1
+        assert not differences(house.state(), house.folded_anew())
+
+
+def test_silence_goes_on_by_itself_after_a_full_disk(tmp_path, caplog):
+    with House(tmp_path, store=Moody, ranker={"wait": 1}) as house:
+        fill(house, 3)
+        house.store.full = True
+
+        async def wait() -> None:
+            house.clock.now += 1
+            while "cannot finalise silence" not in caplog.text:
+                await asyncio.sleep(0.01)
+            house.store.full = False
+            while house.info().pending:
+                await asyncio.sleep(0.01)
+
+        house.run(asyncio.wait_for(wait(), 10))
+        assert house.info().steps == 3
+
+
+def test_a_full_queue(tmp_path):
+    with House(tmp_path, queue=5) as house:
+
+        async def many() -> Any:
+            calls = [house.service.rank("default", [RankRequest("q", ITEMS, event_id=f"e{n}")]) for n in range(20)]
+            return await asyncio.gather(*calls, return_exceptions=True)
+
+        answers = house.run(many())
+        refused = [answer for answer in answers if isinstance(answer, Exception)]
+        assert len(refused) == 15
+        assert {(error.status, error.headers["Retry-After"]) for error in refused} == {(429, "1")}
+        assert house.info().lists == 5
+        assert not house.fold.ready
+        house.run(house.service.rank("default", [RankRequest("q", ITEMS) for _ in range(100)]))  # nobody else waits
+        assert house.warmstart([WarmRow("q", ["a"], [1])] * 2500).counted == 2500
+
+
+def test_a_request_that_is_given_up(tmp_path):
+    with House(tmp_path) as house:
+
+        async def give_up() -> None:
+            call = asyncio.ensure_future(house.service.rank("default", [RankRequest("q", ITEMS, event_id="e")]))
+            await asyncio.sleep(0)
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+            await house.service.rank("default", [RankRequest("q", [*ITEMS, "x"], event_id="f")])
+
+        house.run(give_up())
+        assert house.info().lists == 2, "it is in the log, and a call that asks again gets it"
+        assert not house.fold.ready
+        assert not differences(house.state(), house.folded_anew())
+
+
+# -- retention ---------------------------------------------------------------------------------------------------------
+
+
+def test_retention_drops_only_what_nobody_needs(tmp_path):
+    with House(tmp_path, ranker={"wait": 1000, "forget_items": 10_000}, retention="30m") as house:
+        house.rank("q", ITEMS, "old")
+        house.rank("q", ITEMS, "deferred", defer=True)
+        house.feedback("old", [1])
+        house.clock.now += 1700
+        house.activate("deferred")  # its list is needed until its wait is over
+        house.rank("q", ITEMS, "young")
+        before = house.state()
+        house.forget_old()
+        assert len(house.log()) == 7, "there is no checkpoint"
+        house.checkpoint()
+        house.clock.now += 200
+        house.forget_old()
+        assert next(record.event for _, record in house.log() if hasattr(record, "event")) == "deferred"
+        assert len(house.log()) == 4
+        house.recover()
+        assert not differences(before, house.state())
+        assert house.outcome("deferred", [1]) == "counted"
+        assert house.outcome("old", [1]) == "orphan"
+        house.pass_(5000)
+        house.forget_old()
+        assert len(house.log()) == 3, "what came after the checkpoint is needed"
+        house.checkpoint()
+        house.forget_old()
+        assert len(house.log()) <= 1
+        before = house.state()
+        house.restart()
+        assert not differences(before, house.state())
+        house.rank("q", ITEMS, "new")
+        assert house.recover().records == 1
+
+
+def test_retention_of_an_old_log(tmp_path):
+    """Its rows are old, but they came just now: sent again, they count once."""
+    with House(tmp_path, ranker={"wait": 10}, retention="30m") as house:
+        house.clock.now += 10_000
+        house.warmstart([WarmRow("q", ["a", "b"], [1], time=1.0)], "log")
+        house.checkpoint()
+        house.forget_old()
+        assert len(house.log()) == 1
+        assert house.warmstart([WarmRow("q", ["a", "b"], [1], time=1.0)], "log").duplicates == 1
+
+
+def test_a_retention_for_ever(tmp_path):
+    with House(tmp_path, retention="forever") as house:
+        fill(house, 10)
+        house.pass_(1e9)
+        house.checkpoint()
+        n = len(house.log())
+        house.forget_old()
+        assert len(house.log()) == n
+
+
+def test_what_was_deleted_leaves_nothing_behind(tmp_path):
+    with House(tmp_path) as house:
+        house.put("other", policy="CascadeUCB1", k=3)
+        for name in ("default", "other"):
+            house.run(house.service.rank(name, [RankRequest(f"q{n}", ITEMS) for n in range(150)]))
+        house.checkpoint()
+        assert len(house.store.snapshot_names("q/")) == 300
+        house.delete("other")
+        house.reset("q7", gone=True)
+        house.recover()  # it is not forgotten what there is to do
+        house.clean_up()
+        assert len(house.store.snapshot_names("q/")) == 149
+        house.reset()
+        house.checkpoint()
+        house.recover()
+        house.rank("q1", ITEMS)
+        house.clean_up()
+        assert house.store.snapshot_names("q/") == ["q/default/q1"]
+        assert not house.fold.outdated
