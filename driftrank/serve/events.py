@@ -15,14 +15,16 @@ from driftrank.serve.records import (
 )
 from driftrank.serve.store.base import Store
 
-#: lists in memory; about 2 kB each
+#: lists in memory: so many at most, and so many bytes of them, about. A list of ten candidates takes 2 kB, one of a
+#: thousand that others did not have takes a hundred
 KEPT = 20_000
+KEPT_BYTES = 64_000_000
 
 
 class Event:
     """A list, from when it was made until it is done."""
 
-    __slots__ = ("began", "final", "ranked", "seq", "start")
+    __slots__ = ("began", "final", "nbytes", "ranked", "seq", "start")
 
     def __init__(self, seq: int, ranked: Ranked) -> None:
         self.seq = seq
@@ -30,24 +32,36 @@ class Event:
         self.start: int | None = None if ranked.defer else seq  #: the record that began the wait
         self.began = ranked.time  #: when
         self.final: Final | None = None
+        rows = ranked.features or ()
+        ids = len(ranked.shown) + len(ranked.items or ())
+        self.nbytes = 1000 + 100 * ids + sum(60 + 32 * len(row) for row in rows)  #: in memory, about
 
 
 class Events:
     """The lists of all rankers. Only what the log says is in it; a fold keeps those in memory up to date."""
 
-    def __init__(self, store: Store, kept: int = KEPT) -> None:
+    def __init__(self, store: Store, kept: int = KEPT, kept_bytes: int = KEPT_BYTES) -> None:
         self._store = store
-        self._kept = kept
+        self._kept, self._kept_bytes = kept, kept_bytes
+        self.nbytes = 0  #: of all of them
         self._events: OrderedDict[tuple[str, str], Event] = OrderedDict()
         self._by_start: dict[int, Event] = {}
 
     def add(self, event: Event) -> None:
-        self._events[event.ranked.ranker, event.ranked.event] = event
+        at = event.ranked.ranker, event.ranked.event
+        if at in self._events:
+            self._drop(at)
+        self._events[at] = event
+        self.nbytes += event.nbytes
         if event.start is not None:
             self._by_start[event.start] = event
-        if len(self._events) > self._kept:
-            _, old = self._events.popitem(last=False)
-            self._by_start.pop(old.start or 0, None)
+        while len(self._events) > 1 and (len(self._events) > self._kept or self.nbytes > self._kept_bytes):
+            self._drop(next(iter(self._events)))
+
+    def _drop(self, at: tuple[str, str]) -> None:
+        event = self._events.pop(at)
+        self.nbytes -= event.nbytes
+        self._by_start.pop(event.start or 0, None)
 
     def cached(self, ranker: str, event: str) -> Event | None:
         return self._events.get((ranker, event))
@@ -104,4 +118,4 @@ class Events:
     def forget(self, ranker: str) -> None:
         """Those of a ranker that is no more."""
         for at in [at for at in self._events if at[0] == ranker]:
-            self._by_start.pop(self._events.pop(at).start or 0, None)
+            self._drop(at)
