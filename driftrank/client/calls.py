@@ -169,7 +169,8 @@ def query(ranker: str, name: str) -> Call[QueryState]:
 
 def queries(ranker: str, after: str, limit: int) -> Call[list[str]]:
     check_integer("limit", limit, 1)
-    return Call("GET", f"{_ranker(ranker)}/queries?after={_part(after)}&limit={limit}", _NAMES)
+    begin = f"after={_part(after)}&" if after else ""  # the query "" comes after nothing, not after itself
+    return Call("GET", f"{_ranker(ranker)}/queries?{begin}limit={limit}", _NAMES)
 
 
 def delete_query(ranker: str, name: str) -> Call[bytes]:

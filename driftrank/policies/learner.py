@@ -246,11 +246,13 @@ class Learner:
         optimistic = self.policy.optimistic
         return {item: belief(*row, optimistic) for item, row in zip(self._slot_of, rows, strict=True)}
 
-    def greedy(self, candidates: Sequence[Item] | None = None, k: int | None = None) -> list[Item]:
+    def greedy(
+        self, candidates: Sequence[Item] | None = None, k: int | None = None, *, seen: bool = False
+    ) -> list[Item]:
         """The items that look best by what is known, with no wish to learn more: those with the largest estimates.
 
-        Among equals, and among items never seen, which come last, the order is that of the candidates. A policy
-        that estimates nothing (see :class:`Belief`) is asked for its scores.
+        Among equals, and among items never seen, which come last, the order is that of the candidates; with ``seen``
+        they are left out. A policy that estimates nothing (see :class:`Belief`) is asked for its scores.
         """
         program = self._program
         slots = self._candidates(candidates)
@@ -262,8 +264,10 @@ class Learner:
         t = self.steps + 1
         event = t, float(t), _NO_KEY
         if program.estimates:
-            best = np.empty(k, np.uint32)
-            self._call(steps.greedy_step, event, slots, best, np.empty(k))
+            best, estimate = np.empty(k, np.uint32), np.empty(k)
+            self._call(steps.greedy_step, event, slots, best, estimate)
+            if seen and estimate[-1] == -np.inf:
+                best = best[estimate > -np.inf]
         else:
             score = np.zeros(len(slots))
             self._call(steps.scores_step, self._event(None, None), slots, self._token, score)

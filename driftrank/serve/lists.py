@@ -121,7 +121,7 @@ def choose(learner: Learner, ask: Ask, arm: str, now: float, key: int) -> Chosen
 
 def _ranked(learner: Learner, candidates: list[ItemId], k: int, now: float, key: int) -> Chosen:
     ranking = learner.rank(candidates, k=k, now=now, key=key)
-    best = set(learner.greedy(candidates, k))
+    best = set(learner.greedy(candidates, k, seen=True))
     return Chosen(
         list(ranking),  # type: ignore[arg-type]
         "".join(["l" if item in best else "e" for item in ranking]),

@@ -116,6 +116,7 @@ def test_before_the_first_click():
     assert learner.greedy(["c", "a", "b"], 3) == ["b", "c", "a"]
     learner.update(["a"], None)
     assert learner.greedy(["c", "a", "b"], 3) == ["b", "a", "c"]  # seen and never clicked, but seen
+    assert learner.greedy(["c", "a", "b"], 3, seen=True) == ["b", "a"]
     for k in (0, -1, 1.5, "2", True):
         with pytest.raises(ValueError, match="k="):
             learner.greedy(k=k)
