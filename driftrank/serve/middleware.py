@@ -245,8 +245,9 @@ def _bug(id_: bytes) -> Refused:
 
 
 async def _refuse(problem: Refused, path: str, answer: Send, begun: int) -> None:
-    if begun:  # too late to say anything: the connection breaks
-        raise problem
+    if begun:  # too late to answer: what has no end is incomplete, and the connection breaks
+        _log.warning("%s was broken off: %s", path, problem.detail)
+        return
     status, headers, body = document(problem, path)
     await answer({"type": "http.response.start", "status": status, "headers": headers})
     await answer({"type": "http.response.body", "body": body})

@@ -398,6 +398,10 @@ class Service:
         self._check_ready()
         try:
             check_ranker(name, settings)
+            if settings.keys and self.settings.admin_key is None:
+                raise ValueError(
+                    "keys: the server needs an admin key first; without one nobody could change them again"
+                )
             await self._compile(settings)
         except ValueError as error:
             raise Refused(422, "bad settings", str(error)) from None

@@ -209,6 +209,15 @@ def test_the_admin_key_opens_everything(house: House, client: httpx.Client) -> N
     assert client.get("/v1/rankers", headers=bearer(house.alpha)).status_code == 403
 
 
+def test_no_keys_of_rankers_without_an_admin_key(tmp_path: Path) -> None:
+    """Or nobody could change them again."""
+    with Running(tmp_path, DRIFTRANK_RANKERS__DEFAULT__POLICY="CascadeUCB1") as server:
+        answer = httpx.put(f"{server.url}/v1/rankers/shop", json={"keys": [new_key()[1]]})
+        assert answer.status_code == 422
+        assert "admin key" in answer.json()["detail"]
+        assert httpx.get(f"{server.url}/v1/rankers").status_code == 200
+
+
 #: paths that servers have been led astray with
 AROUND = [
     "/v1/rankers/beta-shop/../alpha-shop",
