@@ -19,6 +19,7 @@ import argparse
 import asyncio
 import base64
 import json
+import os
 import random
 import re
 import shutil
@@ -60,8 +61,6 @@ ITEMS = [f"item-{n}" for n in range(8)]
 SERVER = """
 [server]
 memory = "250KB"
-checkpoint_every = 60
-checkpoint_seconds = 0.3
 retention = "forever"
 """
 
@@ -89,12 +88,14 @@ class Server:
         )
         (folder / "kill.toml").write_text(SERVER + rankers)
 
-    async def start(self) -> None:
+    async def start(self, checkpoint_every: int = 100) -> None:
+        """With few checkpoints the next start has much to replay, with many they are often under way at the kill."""
+        often = {"DRIFTRANK_CHECKPOINT_EVERY": f"{checkpoint_every}", "DRIFTRANK_CHECKPOINT_SECONDS": "3"}
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "driftrank", "serve", "--config", str(self.folder / "kill.toml"), "--port",
                 str(self.port), "--store", f"sqlite:///{self.store}", cwd=ROOT, stdout=asyncio.subprocess.PIPE,
-                stderr=log,
+                stderr=log, env=os.environ | often,
             )  # fmt: skip
 
     async def ready(self) -> None:
@@ -326,7 +327,7 @@ async def rounds(server: Server, told: Told, options: argparse.Namespace) -> Cou
             (way,) = chance.choices(["under load", "while starting", "while stopping"], [70, 15, 15])
             ways[way] += 1
             began = time.monotonic()
-            await server.start()
+            await server.start(chance.choice([30, 300, 10_000]))
             if way == "while starting" and n:
                 await asyncio.sleep(chance.uniform(0.2, 1.2) * options.start)
             else:

@@ -187,6 +187,7 @@ class Service:
         self._check_batch(len(requests))
         now = self.now()
         made: list[Ranked] = []
+        queries: dict[str, str] = {}
         try:
             for n, request in enumerate(requests):
                 try:
@@ -194,6 +195,8 @@ class Service:
                 except ValueError as error:
                     where = f"request {n + 1} of {len(requests)}: " if len(requests) > 1 else ""
                     raise Refused(422, "bad request", f"{where}{error}") from None
+                if queries.setdefault(made[-1].event, request.query) != request.query:
+                    raise _taken(made[-1].event)
             fresh = [ranked for ranked in made if self._fold.events.cached(name, ranked.event) is None]
             records = [(ranked_id(name, ranker.born, ranked.event), ranked) for ranked in fresh]
             settled = await self._append(records) if records else []
@@ -219,7 +222,7 @@ class Service:
         if event is None:  # pragma: no cover - it was in the log a moment ago
             raise Refused(503, "try again", "the list is being forgotten", {"Retry-After": "1"})
         if event.ranked.query != request.query:
-            raise Refused(409, "event id taken", f"event_id={event_id!r}: was used for another query")
+            raise _taken(event_id)
         return event
 
     def _rank(self, ranker: Ranker, request: RankRequest, now: float) -> Ranked:
@@ -304,6 +307,8 @@ class Service:
     def _judge(self, ranker: Ranker, feedback: Feedback, now: float) -> FeedbackResult | Named:
         """What it is already known to be, or the record that it makes."""
         self._check_id("event_id", feedback.event_id)
+        if isinstance(feedback.time, str) and len(feedback.time) > self.settings.max_id:  # it is kept in memory, too
+            raise ValueError(f"time: {len(feedback.time)} characters, at most {self.settings.max_id} are allowed")
         event = self._fold.events.get(ranker.name, ranker.born, feedback.event_id)
         if event is None:
             return FeedbackResult(feedback.event_id, "orphan", detail="no list has this event_id")
@@ -415,12 +420,12 @@ class Service:
 
     async def _compile(self, settings: RankerSettings) -> None:
         """Before the first list, and beside the event loop: others are answered meanwhile."""
-        policy = policy_of(settings)
+        policy, most = policy_of(settings), self.settings.memory_bytes
         try:
-            size: float = await asyncio.to_thread(rehearse, policy, settings.k, settings.horizon)
+            size: float = await asyncio.to_thread(rehearse, policy, settings.k, settings.horizon, most)
         except MemoryError:
             size = math.inf
-        if size > self.settings.memory_bytes:
+        if size > most:
             raise ValueError(f"policy={policy.spec!r}: a query takes {size:.3g} bytes, more than the memory for all")
 
     async def _set(self, name: str, settings: RankerSettings) -> None:
@@ -591,6 +596,10 @@ def _explicit(settings: RankerSettings) -> RankerSettings:
 
 def _finite(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
+
+
+def _taken(event_id: str) -> Refused:
+    return Refused(409, "event id taken", f"event_id={event_id!r}: was used for another query")
 
 
 def _no_query(ranker: str, query: str) -> Refused:

@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from tests.serve.running import OUTSIDE, ROOT
+from tests.serve.running import OUTSIDE, ROOT, Running
 
 _BENCHMARKS = ROOT / "benchmarks"
 pytestmark = pytest.mark.skipif(not _BENCHMARKS.exists(), reason="needs the repository's benchmarks")
@@ -40,3 +41,31 @@ def test_nonsense_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     assert told["answers"]["422"] > 500
     assert told["answers"]["200"] > 100
     assert told["queries_compared"] > 10
+
+
+def test_what_is_kept_of_a_feedback_is_bounded(tmp_path: Path) -> None:
+    policy = {"DRIFTRANK_RANKERS__DEFAULT__POLICY": "CascadeUCB1"}
+    with Running(tmp_path, **policy) as server, httpx.Client(base_url=f"{server.url}/v1/rankers/default") as client:
+        client.post("/rank", json={"query": "shoes", "items": ["a", "b"], "event_id": "e"})
+        answer = client.post("/feedback", json={"event_id": "e", "time": "x" * 900_000})
+        assert answer.status_code == 422
+        assert "time: 900000 characters" in answer.json()["detail"]
+        assert client.post("/feedback", json={"event_id": "e", "time": "noon"}).json()["outcome"] == "counted"
+
+
+def test_one_event_id_for_two_lists_at_once(tmp_path: Path) -> None:
+    """Of two queries: neither is made. Of one: the first is, and what was prepared for the second gets nowhere."""
+    with Running(tmp_path, DRIFTRANK_RANKERS__DEFAULT__POLICY="CascadeUCB1") as server:
+        url = f"{server.url}/v1/rankers/default"
+        first = {"query": "shoes", "items": ["a", "b"], "event_id": "e"}
+        other = [first, {"query": "boots", "items": ["c", "d", "e"], "event_id": "e"}]
+        assert httpx.post(f"{url}/rank", json=other).status_code == 409
+        assert httpx.get(f"{url}/queries").json() == []
+        lists = httpx.post(f"{url}/rank", json=[first, first | {"items": ["c", "d", "e"]}]).json()
+        assert lists[0] == lists[1]
+        assert {item["id"] for item in lists[0]["items"]} == {"a", "b"}
+        before = httpx.get(f"{url}/queries/shoes").json()
+        assert {item["id"] for item in before["items"]} == {"a", "b"}
+        server.kill()
+        server.restart()
+        assert httpx.get(f"{url}/queries/shoes").json() == before
