@@ -1,0 +1,44 @@
+"""Every policy of the registry can be served, and starts where it ended."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from driftrank.policies.registry import policies
+from tests.serve.house import House, differences
+
+SERVED = [name for name, cls in policies().items() if cls.__module__.startswith("driftrank.") and not cls.oracle]
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_served(tmp_path, name):
+    """Items come and go, lists are shorter or longer, there are more than the horizon says; some get no feedback."""
+    with House(tmp_path, name, ranker={"horizon": 20, "wait": 100, "forget_items": 100}) as house:
+        chance = random.Random(2)
+        items = list(range(6))
+        for n in range(40):
+            offered = chance.sample(items, chance.randint(1, 6)) if n % 3 == 0 else items
+            shown = house.shown("q", [str(item) for item in offered], f"e:{n}", k=chance.choice([None, 1, 2]))
+            if n % 4:
+                assert house.outcome(f"e:{n}", shown[: n % 3], shown=len(shown)) in ("counted", "refused")
+            if n % 10 == 9:
+                house.pass_(60)
+                items = [*items[1:], items[-1] + 1]
+        house.pass_(100)
+        before = house.state()
+        assert house.info().steps == 40
+        state = house.service.query("default", "q")
+        assert all(item.estimate is None or -1e9 < item.estimate < 1e9 for item in state.items)
+        assert not differences(before, house.folded_anew())
+        house.restart()
+        assert not differences(before, house.state())
+        one = house.rank("q", ["1", "7", "9"], "next")
+        house.recover()
+        assert house.rank("q", ["1", "7", "9"], "next") == one
+        assert house.outcome("next", [1]) == "counted"
+
+
+def test_there_are_many():
+    assert len(SERVED) >= 40
