@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from msgspec import Struct, msgpack
 
-from driftrank.policies.base import Policy
+from driftrank.policies.base import Policy, Problem
 from driftrank.policies.learner import Learner, RankedItems
+from driftrank.policies.program import Program
 from driftrank.serve.records import Ranked
 from driftrank.wire import ItemId
 
@@ -169,8 +170,15 @@ def begin(
     )
 
 
-def rehearse(policy: Policy, k: int, horizon: int | None) -> int:
-    """Have all that a query does compiled, which takes a while the first time. Gives the size of a query in memory."""
+def rehearse(policy: Policy, k: int, horizon: int | None, most: int) -> int:
+    """Have all that a query does compiled, which takes a while the first time. Gives the size of a query in memory.
+
+    Where that would be more than ``most`` bytes, no more is done than to say so.
+    """
+    problem = Problem(max(k, 2), k, horizon, horizon, int(policy.contextual))
+    floats, ints = Program.shared(policy, problem).layout.sizes
+    if (size := 8 * floats + 4 * ints) > most:
+        return size
     rows = [[0.0], [1.0]] if policy.contextual else None
     learner = begin(policy, k, ["a", "b"], rows, seed=0, horizon=horizon, query="")
     learner.update(learner.rank(["a", "b"], now=0.0), None, now=0.0)
