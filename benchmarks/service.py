@@ -91,6 +91,12 @@ def memory(pid: int) -> tuple[int, int]:
     return found["VmRSS"], found["VmHWM"]
 
 
+def cpu(pid: int) -> float:
+    """Seconds that a process has computed so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 # -- a client that takes little of the machine --------------------------------------------------------------------
 
 
@@ -215,16 +221,19 @@ def load(folder: Path, rounds: int, seconds: float, connections: int, policy: st
     config = folder / "bench.toml"
     config.write_text(f'[rankers.default]\npolicy = "{policy}"\n' if policy else "")
     with (
-        server([sys.executable, "-c", ECHO, str(echo_port)], echo_port),
-        server(serving(port, folder, "--config", str(config)), port),
+        server([sys.executable, "-c", ECHO, str(echo_port)], echo_port) as echo,
+        server(serving(port, folder, "--config", str(config)), port) as service,
     ):
         rates: dict[str, list[float]] = {"echo": [], "service": []}
+        costs: dict[str, list[float]] = {"echo": [], "service": []}
         for number in range(-1, rounds):
-            ways = [("echo", echo_port), ("service", port)]
-            for way, at in ways if number % 2 else reversed(ways):
-                rate = run(as_fast_as_it_goes, at, connections, seconds if number >= 0 else 1.0, f"r{number + 1}")
+            ways = [("echo", echo_port, echo.pid), ("service", port, service.pid)]
+            for way, at, pid in ways if number % 2 else reversed(ways):
+                before, long = cpu(pid), seconds if number >= 0 else 1.0
+                rate = run(as_fast_as_it_goes, at, connections, long, f"r{number + 1}")
                 if number >= 0:
                     rates[way].append(rate)
+                    costs[way].append((cpu(pid) - before) / (rate * long) * 1e6)
         rate = statistics.median(rates["service"])
         took = run(at_a_rate, port, 4 * connections, 2 * seconds, rate / 2, "half")
     ratios = [b / a for a, b in zip(rates["echo"], rates["service"], strict=True)]
@@ -233,6 +242,8 @@ def load(folder: Path, rounds: int, seconds: float, connections: int, policy: st
         "service requests/s": round(rate),
         "ratio": round(statistics.median(ratios), 3),
         "ratios": [round(r, 3) for r in ratios],
+        "echo, us of CPU a request": round(statistics.median(costs["echo"])),
+        "service, us of CPU a request": round(statistics.median(costs["service"])),
         "at requests/s": round(len(took) / (2 * seconds)),
         "p50 ms": round(took[len(took) // 2] * 1e3, 2),
         "p99 ms": round(took[int(len(took) * 0.99)] * 1e3, 2),

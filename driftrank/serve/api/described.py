@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.routing import APIRoute
 
 from driftrank import wire
 from driftrank.serve.problems import MEDIA_TYPE, wrong_body
@@ -34,6 +35,13 @@ _KEYS = {
 }
 #: what any route may answer: bad requests, keys, limits, a store that fails
 _ALWAYS = (400, 401, 403, 404, 409, 413, 422, 429, 503)
+
+
+class _Plain(APIRoute):
+    """A route whose handler takes the request and gives the response; FastAPI's way to it takes 28 microseconds."""
+
+    def get_route_handler(self) -> Any:
+        return self.endpoint
 
 
 def route(
@@ -85,6 +93,7 @@ def route(
     router.add_api_route(
         path, handler, methods=[method], status_code=status, responses=responses, openapi_extra=extra,
         summary=summary.rstrip("."), description=" ".join(text.split()) or None, response_class=Response,
+        route_class_override=_Plain,
     )  # fmt: skip
 
 
