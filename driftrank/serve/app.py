@@ -41,8 +41,8 @@ def build(service: Service) -> FastAPI:
     settings = service.settings
     app = FastAPI(title="driftrank", version=driftrank.__version__, description=_TEXT, telemetry=_OFF)
     routes = [route for module in api.modules() for route in module.router(service).routes]
-    # Routes are tried in turn, some microseconds each, and a router inside a router takes 15 more. So all of them are in
-    # one, and those that are asked for most come first.
+    # Routes are tried in turn, some microseconds each, and a router inside a router takes 15 more. So all are in one,
+    # and those that are asked for most come first.
     app.router.routes[:0] = sorted(routes, key=lambda route: not getattr(route, "path", "").endswith(_OFTEN))
     described.describe(app, keys=settings.admin_key is not None)
     install(app)

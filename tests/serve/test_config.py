@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from driftrank.serve.config import ServerSettings, check_ranker, load_settings, policy_of, size_in_bytes
-from driftrank.serve.keys import hashed, new_key
+from driftrank.serve.keys import hashed
 from driftrank.wire import RankerSettings
 
-KEY, HASH = new_key()
+KEY = "dr_" + "k" * 32  # the same in every process that runs tests: it is in the names of tests
+HASH = hashed(KEY)
 
 
 def toml(folder: Path, text: str) -> Path:

@@ -5,9 +5,13 @@ import pytest
 from driftrank.serve.keys import Access, Keys, as_hash, hashed, is_hash, new_key
 from driftrank.wire import RankerSettings
 
-ADMIN, ADMIN_HASH = new_key()
-SHOP, SHOP_HASH = new_key()
-NEWS, NEWS_HASH = new_key()
+# the same in every process that runs tests: they are in the names of tests
+ADMIN = "dr_" + "a" * 32
+ADMIN_HASH = hashed(ADMIN)
+SHOP = "dr_" + "s" * 32
+SHOP_HASH = hashed(SHOP)
+NEWS = "dr_" + "n" * 32
+NEWS_HASH = hashed(NEWS)
 RANKERS = {
     "shop": RankerSettings(keys=[SHOP_HASH]),
     "news": RankerSettings(keys=[NEWS_HASH]),

@@ -13,15 +13,18 @@ import pytest
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 
-from driftrank.serve.keys import Keys, new_key
+from driftrank.serve.keys import Keys, hashed
 from driftrank.serve.logging import JsonFormatter
 from driftrank.serve.metrics import Metrics
 from driftrank.serve.middleware import VISIBLE, Gate, need_of
 from driftrank.serve.problems import Refused, install
 from driftrank.wire import RankerSettings
 
-ADMIN, ADMIN_HASH = new_key()
-SHOP, SHOP_HASH = new_key()
+# the same in every process that runs tests: they are in the names of tests
+ADMIN = "dr_" + "a" * 32
+ADMIN_HASH = hashed(ADMIN)
+SHOP = "dr_" + "s" * 32
+SHOP_HASH = hashed(SHOP)
 RANKERS = {"shop": RankerSettings(keys=[SHOP_HASH]), "default": RankerSettings()}
 REUSED = [(b"content-type", b"text/plain"), (b"content-length", b"2")]
 
