@@ -195,21 +195,22 @@ class Fold:
         if query is not None and query.seq >= seq:  # of a snapshot that has it
             ranker.queries += query.since == seq
             return
-        if query is None:
-            items = record.shown if record.items is None else record.items
-            fits = ready is not None and ready.query is None and ready.learner.policy is ranker.policy
-            learner = ready.learner if ready and fits else self._begin(ranker, record.query, items, record.features)
-            query = self._new(ranker, record.query, learner, seq, record.time)
-        elif ready is not None and ready.query is query and ready.version == query.version:
-            learner = ready.learner
-        else:
-            learner = None
-        size = query.nbytes
         try:
+            if query is None:  # the policy may be another than the one that made the list, and refuse to begin with it
+                items = record.shown if record.items is None else record.items
+                fits = ready is not None and ready.query is None and ready.learner.policy is ranker.policy
+                learner = ready.learner if ready and fits else self._begin(ranker, record.query, items, record.features)
+                query = self._new(ranker, record.query, learner, seq, record.time)
+            elif ready is not None and ready.query is query and ready.version == query.version:
+                learner = ready.learner
+            else:
+                learner = None
+            size = query.nbytes
             query.offered(record, ranker.keep, learner)
         except ValueError as error:
             _passed_over(seq, error)
-        self._changed(seq, at, query, size)
+        if query is not None:
+            self._changed(seq, at, query, size)
 
     def _begin(
         self, ranker: Ranker, query: str, items: Sequence[ItemId], features: list[list[float]] | None = None

@@ -16,8 +16,9 @@ from typing import Any
 
 import httpx
 
-from driftrank.serve.records import Final, decode
+from driftrank.serve.records import Final, Ranked, RankerSet, Record, decode, encode, final_id, ranked_id
 from driftrank.serve.store.sqlite import SQLiteStore
+from driftrank.wire import RankerSettings
 from tests.serve.running import OUTSIDE, Running
 from tests.serve.store.disks import read_only, small_disk
 
@@ -293,3 +294,24 @@ def test_a_copy_of_a_running_store_is_a_store(tmp_path: Path) -> None:
     with Running(copy, **CHEAP) as server:
         info = httpx.get(f"{server.url}/v1/rankers/default").json()
         assert (info["lists"], info["steps"], info["pending"]) == (20, 1, 19)
+
+
+def test_a_list_of_a_ranker_that_has_become_another(tmp_path: Path) -> None:
+    """Made, and written after the change: its ranker's policy cannot begin with it. No reason not to start again."""
+    plain = RankerSettings(policy="CascadeUCB1")
+    other = RankerSettings(policy="CascadeLinUCB", k=1000)  # needs features for so many
+    records: list[tuple[str, Record]] = [
+        ("ranker/1", RankerSet("default", 1.0, plain)),
+        ("ranker/2", RankerSet("default", 2.0, other)),
+        (ranked_id("default", 1, "e1"), Ranked("default", "shoes", "e1", 3.0, 1, ["a", "b"], "ee", 5, [None, None])),
+        (final_id("default", "e1", 3), Final("default", "e1", 4.0, "feedback", [1])),
+    ]
+    with SQLiteStore(tmp_path / "driftrank.db") as store:
+        store.append([(name, encode(record)) for name, record in records])
+    with Running(tmp_path) as server:
+        assert "record 3: not learnt: features: must be given" in server.log
+        info = httpx.get(f"{server.url}/v1/rankers/default").json()
+        assert (info["lists"], info["steps"], info["pending"]) == (1, 0, 0)
+        assert httpx.put(f"{server.url}/v1/rankers/default", json={"policy": "CascadeUCB1"}).status_code == 200
+        with httpx.Client(base_url=server.url) as client:
+            assert rank(client, "e2").status_code == 200
