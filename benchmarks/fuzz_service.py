@@ -259,6 +259,7 @@ class Nonsense:
         else:
             for _ in range(chance.choice([0, 0, 0, 1, 1, 2, 4])):
                 body = self.spoilt(body)
+            self._left = 1_100_000
             text = self.json(body).encode("utf-8", "surrogatepass")
         if chance.random() < 0.08:
             text = self.cut(text)
@@ -286,17 +287,17 @@ class Nonsense:
         return chance.choice(VALUES) if chance.random() < 0.8 else _Raw(chance.choice(RAW))
 
     def json(self, value: Any) -> str:
-        """JSON that may have keys twice, and what is no JSON."""
-        if isinstance(value, _Raw):
-            return value.text
+        """JSON that may have keys twice, and what is no JSON. Not much longer than a body may be."""
         if isinstance(value, dict):
             pairs = [f"{json.dumps(name)}: {self.json(its)}" for name, its in value.items()]
             if pairs and self.random.random() < 0.03:
                 pairs.append(self.random.choice(pairs))
             return "{" + ", ".join(pairs) + "}"
         if isinstance(value, list):
-            return "[" + ", ".join(map(self.json, value)) + "]"
-        return json.dumps(value, ensure_ascii=self.random.random() < 0.5)
+            return "[" + ", ".join([self.json(its) for its in value if self._left > 0]) + "]"
+        written = value.text if isinstance(value, _Raw) else json.dumps(value, ensure_ascii=self.random.random() < 0.5)
+        self._left -= len(written) + 2
+        return written
 
     def cut(self, text: bytes) -> bytes:
         chance = self.random
