@@ -63,12 +63,14 @@ class Events:
         self.nbytes -= event.nbytes
         self._by_start.pop(event.start or 0, None)
 
-    def cached(self, ranker: str, event: str) -> Event | None:
-        return self._events.get((ranker, event))
+    def cached(self, ranker: str, born: int, event: str) -> Event | None:
+        """``born``: the record that made the ranker; lists of an earlier one of the same name do not count."""
+        found = self._events.get((ranker, event))
+        return None if found is None or found.seq < born else found
 
     def get(self, ranker: str, born: int, event: str) -> Event | None:
         """The list of that id; None where there was none, or so long ago that the log has forgotten it."""
-        found = self._events.get((ranker, event))
+        found = self.cached(ranker, born, event)
         if found is not None:
             return found
         name = ranked_id(ranker, born, event)

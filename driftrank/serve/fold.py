@@ -184,7 +184,7 @@ class Fold:
     def _ranked(self, seq: int, record: Ranked) -> None:
         ready = self.ready.pop(id(record), None)
         ranker = self.rankers.get(record.ranker)
-        if ranker is None:
+        if ranker is None or 0 < record.ranker_since < ranker.born:  # it was deleted meanwhile
             return
         self.events.add(Event(seq, record))
         ranker.lists += 1
@@ -194,6 +194,8 @@ class Fold:
         query = self.query(ranker, record.query)
         if query is not None and query.seq >= seq:  # of a snapshot that has it
             ranker.queries += query.since == seq
+            return
+        if not _same_life(record, ranker, query):
             return
         try:
             if query is None:  # the policy may be another than the one that made the list, and refuse to begin with it
@@ -262,7 +264,7 @@ class Fold:
         if ranked.arm == "holdout":
             return
         query = self.query(ranker, ranked.query)
-        if query is None or event.seq < max(query.since, ranker.since):  # started anew since
+        if query is None or forgotten(event, ranker, query):
             return
         ranker.steps += 1
         ranker.clicks += len(record.clicks)
@@ -437,6 +439,18 @@ class Fold:
             first += [n for n in (ranker.pending.first,) if n is not None]
             first += ranker.deferred.values()
         return min(first)
+
+
+def forgotten(event: Event, ranker: Ranker, query: Query | None) -> bool:
+    """Whether what was learnt was started anew since the list was made."""
+    if query is None or event.seq < max(query.since, ranker.since):
+        return True
+    return not _same_life(event.ranked, ranker, query)
+
+
+def _same_life(ranked: Ranked, ranker: Ranker, query: Query | None) -> bool:
+    since = query.since if query else None
+    return ranked.ranker_since in (0, ranker.since) and ranked.query_since in (0, since)
 
 
 def _passed_over(seq: int, error: ValueError) -> None:

@@ -28,6 +28,10 @@ class Ranked(Struct, frozen=True, tag="ranked", tag_field="kind", omit_defaults=
     propensity: list[float] | None = None  #: of the items shown, given those above; where the policy knows it
     memo: bytes | None = None  #: what the policy must be told again when it learns; doubles, little-endian
     defer: bool = False
+    #: what made it: the records that began the ranker's and the query's lives (0: it was not known, or a new query). It
+    #: may be in the log after another life began, and a policy must not be told again what another one noted.
+    ranker_since: int = 0
+    query_since: int = 0
 
 
 class Activated(Struct, frozen=True, tag="activated", tag_field="kind"):

@@ -22,7 +22,7 @@ from driftrank.policies.beliefs import Belief
 from driftrank.serve.committer import Committer, Named, QueueFull, Settled
 from driftrank.serve.config import ServerSettings, check_ranker, policy_of
 from driftrank.serve.events import Event
-from driftrank.serve.fold import Fold, Ranker, Ready, snapshot_name
+from driftrank.serve.fold import Fold, Ranker, Ready, forgotten, snapshot_name
 from driftrank.serve.judging import after_the_end, positions
 from driftrank.serve.lists import Ask, check_id, choose, draw, response
 from driftrank.serve.metrics import Metrics
@@ -197,7 +197,7 @@ class Service:
                     raise Refused(422, "bad request", f"{where}{error}") from None
                 if queries.setdefault(made[-1].event, request.query) != request.query:
                     raise _taken(made[-1].event)
-            fresh = [ranked for ranked in made if self._fold.events.cached(name, ranked.event) is None]
+            fresh = [ranked for ranked in made if self._fold.events.cached(name, ranker.born, ranked.event) is None]
             records = [(ranked_id(name, ranker.born, ranked.event), ranked) for ranked in fresh]
             settled = await self._append(records) if records else []
         finally:
@@ -233,7 +233,7 @@ class Service:
             event_id = f"{int(now * 1000):x}-{os.urandom(8).hex()}"
         else:
             self._check_id("event_id", event_id)
-            known = self._fold.events.cached(ranker.name, event_id)
+            known = self._fold.events.cached(ranker.name, ranker.born, event_id)
             if known is not None:
                 return self._again(ranker, event_id, request).ranked
         query = self._fold.query(ranker, request.query)
@@ -250,7 +250,7 @@ class Service:
         ranked = Ranked(
             ranker.name, request.query, event_id, now, learner.steps + 1, chosen.shown, chosen.why, key, chosen.score,
             arm, offered, ask.features if offered is not None and learner.policy.contextual else None,
-            chosen.propensity, chosen.memo, request.defer,
+            chosen.propensity, chosen.memo, request.defer, ranker.since, query.since if query else 0,
         )  # fmt: skip
         if query is None or learner is not query.learner:
             self._fold.ready[id(ranked)] = ready  # of this very list: another may come with the same event_id
@@ -351,8 +351,7 @@ class Service:
 
     def _forgotten(self, ranker: Ranker, event: Event) -> bool:
         """Whether what was learnt was started anew since the list was made."""
-        query = self._fold.query(ranker, event.ranked.query)
-        return query is None or event.seq < max(query.since, ranker.since)
+        return forgotten(event, ranker, self._fold.query(ranker, event.ranked.query))
 
     async def activate(self, event_id: str, names: Iterable[str]) -> Activation:
         """A deferred list was shown. It is looked for in these rankers."""

@@ -17,18 +17,18 @@ def test_lists_in_memory_are_bounded_by_number_and_by_size(tmp_path: Path) -> No
         few = Events(store, kept=10)
         for n in range(1, 31):
             few.add(a_list(n, 5))
-        assert [n for n in range(1, 31) if few.cached("default", f"e{n}")] == [*range(21, 31)]
+        assert [n for n in range(1, 31) if few.cached("default", 1, f"e{n}")] == [*range(21, 31)]
 
         long = Events(store, kept_bytes=1_000_000)
         for n in range(1, 31):
             long.add(a_list(n, 1000))  # 100 kB each
             assert long.nbytes <= 1_000_000
-        assert [n for n in range(1, 31) if long.cached("default", f"e{n}")] == [*range(22, 31)]
+        assert [n for n in range(1, 31) if long.cached("default", 1, f"e{n}")] == [*range(22, 31)]
         assert [event.seq for event in long.started([25, 26], 1)] == [25, 26]
 
         larger_than_all = a_list(31, 20_000)
         long.add(larger_than_all)
-        assert long.cached("default", "e31") is larger_than_all
+        assert long.cached("default", 1, "e31") is larger_than_all
         long.add(larger_than_all)  # once more: it is there once
         assert long.nbytes == larger_than_all.nbytes
         long.forget("default")

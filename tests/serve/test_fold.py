@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -466,4 +467,41 @@ def test_an_import_while_the_ranker_becomes_another(tmp_path):
         house.run(both())
         house.rank("p", list("abcd"))
         assert {type(query.learner.policy).__name__ for query in house.fold.queries.values()} == {"CascadeDUCB"}
+        assert not differences(house.state(), house.folded_anew())
+
+
+@pytest.mark.parametrize(("one", "other"), [("BatchRank", "RankedEXP3"), ("CascadeSoftmax", "BubbleRank")])
+@pytest.mark.parametrize("what", ["set", "reset", "gone", "deleted", "import"])
+def test_a_list_made_before_and_written_after(tmp_path, one, other, what):
+    """What a policy noted of a list is for itself as it was then: another would take a number for a slot it has not."""
+    how = {"horizon": 1000, "wait": 100}
+    with House(tmp_path, one, ranker=how) as house:
+        for n in range(40):  # a learner with many slots
+            house.rank("q", list(range(n, n + 4)), f"e:{n}")
+            house.feedback(f"e:{n}", [1])
+        items = list(range(40))
+        state = house.export()["q"]
+
+        async def both() -> Any:
+            settings = RankerSettings(policy=other, k=3, **how)
+            service = house.service
+            before = {
+                "set": lambda: [service._set("default", settings)],
+                "reset": lambda: [service.reset("default", "q")],
+                "gone": lambda: [service.reset("default", "q", gone=True)],
+                "deleted": lambda: [service.delete_ranker("default"), service._set("default", settings)],
+                "import": lambda: [service.import_("default", [("q", state)])],
+            }[what]()
+            ranked = service.rank("default", [RankRequest("q", items, event_id="between")])
+            return (await asyncio.gather(*before, ranked))[-1]
+
+        (answer,) = house.run(both())
+        assert len(answer.items) == 3
+        house.rank("q", [1, 2], "after")
+        assert house.outcome("between", [1]) == ("orphan" if what == "deleted" else "forgotten")
+        assert house.outcome("after", [1]) == "counted"
+        house.pass_(200)
+        assert house.info().pending == 0
+        assert not differences(house.state(), house.folded_anew())
+        house.recover()
         assert not differences(house.state(), house.folded_anew())
