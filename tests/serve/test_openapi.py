@@ -21,10 +21,16 @@ _KNOWN = """
 "path.query" = "boots/red"
 "path.event_id" = "e1"
 
+# what is deleted is not what the others ask for
+[[operations]]
+include-name = ["DELETE /v1/rankers/{ranker}", "DELETE /v1/rankers/{ranker}/queries/{query}"]
+parameters = { "path.ranker" = "doomed" }
+
 # a query may be called "boots/reset", so that GET is possible there too, and says what is known of it
 [[operations]]
 include-path = "/v1/rankers/{ranker}/queries/{query}/reset"
 checks.unsupported_method.enabled = false
+checks.allow_header_conformance.enabled = false
 """
 
 

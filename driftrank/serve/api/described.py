@@ -61,10 +61,12 @@ def route(
     problem_media: str = MEDIA_TYPE,
     also: Mapping[int, Any] | None = None,
     free: bool = False,
+    may_be_empty: bool = False,
 ) -> None:
     """Add a route; the handler's docstring is what people read of it.
 
-    ``also`` are answers that go with statuses of problems and are none; ``free`` routes need no key.
+    ``also`` are answers that go with statuses of problems and are none; ``free`` routes need no key. A body that
+    ``may_be_empty`` says that there is nothing.
     """
     summary, _, text = (handler.__doc__ or "").strip().partition("\n")
     extra: dict[str, Any] = {"parameters": []}
@@ -77,7 +79,7 @@ def route(
         content: dict[str, Any] = {"schema": _schema(body)}
         if example is not None:
             content["example"] = example
-        extra["requestBody"] = {"required": True, "content": {_JSON: content}}
+        extra["requestBody"] = {"required": not may_be_empty, "content": {_JSON: content}}
     responses: dict[int | str, dict[str, Any]] = {
         number: {"description": HTTPStatus(number).phrase, "content": {problem_media: {"schema": _schema(problem)}}}
         for number in problems

@@ -61,5 +61,5 @@ def router(service: Service) -> APIRouter:
         parameters=batch, example=_EXAMPLE,
     )  # fmt: skip
     route(out, "GET", "/v1/rankers/{ranker}/export", export, answer=SavedQuery, media="application/x-ndjson")
-    route(out, "POST", "/v1/rankers/{ranker}/import", import_, body=SavedQuery, answer=Counted)
+    route(out, "POST", "/v1/rankers/{ranker}/import", import_, body=SavedQuery, answer=Counted, may_be_empty=True)
     return out
