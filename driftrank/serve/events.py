@@ -13,7 +13,7 @@ from driftrank.serve.records import (
     final_id,
     ranked_id,
 )
-from driftrank.serve.store.base import Store
+from driftrank.serve.store.base import Store, StoreDamaged
 
 #: lists in memory: so many at most, and so many bytes of them, about. A list of ten candidates takes 2 kB, one of a
 #: thousand that others did not have takes a hundred
@@ -74,7 +74,10 @@ class Events:
         if found is not None:
             return found
         name = ranked_id(ranker, born, event)
-        entry = self._store.find([name]).get(name)
+        try:
+            entry = self._store.find([name]).get(name)
+        except StoreDamaged:  # as good as forgotten
+            entry = None
         if entry is None:
             return None
         ranked = decode(entry.body)
@@ -94,7 +97,7 @@ class Events:
         return found
 
     def started(self, starts: list[int], born: int) -> list[Event]:
-        """The lists whose waits these records began, ascending."""
+        """The lists whose waits these records began, ascending; but for those that cannot be read."""
         out = []
         at = 0
         while at < len(starts):
@@ -104,7 +107,11 @@ class Events:
                 at += 1
                 continue
             wanted = set(starts[at : at + 1000])
-            read = self._store.read(starts[at] - 1, 2000)
+            try:
+                read = self._store.read(starts[at] - 1, 2000)
+            except StoreDamaged:
+                at += 1
+                continue
             for entry in read:
                 if entry.seq in wanted:
                     record = decode(entry.body)

@@ -26,6 +26,7 @@ from driftrank.serve.records import (
     Clicked,
     Final,
     Imported,
+    Lost,
     Ranked,
     RankerDeleted,
     RankerSet,
@@ -130,6 +131,7 @@ class Fold:
             Activated: self._activated,
             Clicked: self._clicked,
             Final: self._final,
+            Lost: self._lost,
             Warm: self._warm,
             RankerSet: self._ranker_set,
             RankerDeleted: self._ranker_deleted,
@@ -279,6 +281,13 @@ class Fold:
         if query.learner.alarm_count > alarms:
             self.metrics.add("changes_detected", (record.ranker,), query.learner.alarm_count - alarms)
         self._changed(seq, (record.ranker, ranked.query), query, size)
+
+    def _lost(self, seq: int, record: Lost) -> None:
+        ranker = self.rankers.get(record.ranker)
+        if ranker is not None:
+            ranker.pending.remove(record.start)
+            ranker.collected.pop(record.start, None)
+            ranker.deferred.pop(record.start, None)
 
     def _warm(self, seq: int, record: Warm) -> None:
         ranker = self.rankers.get(record.ranker)

@@ -22,6 +22,7 @@ from driftrank.serve.keys import Access, Keys
 from driftrank.serve.logging import REQUEST_ID
 from driftrank.serve.metrics import Metrics
 from driftrank.serve.problems import Refused, document, refused
+from driftrank.serve.store.base import StoreError
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -162,6 +163,10 @@ class Gate:
             await _refuse(problem, path, answer, status)
         except ClientDisconnect:
             status = status or _GONE
+        except StoreError as error:  # what was asked for could not be read
+            _log.error("%s %s failed: %s", scope["method"], path, error)
+            unread = Refused(503, "the store cannot be read", str(error), {"Retry-After": "5"})
+            await _refuse(unread, path, answer, status)
         except Exception as error:
             # before the answer is on its way it can be said; after that, the connection breaks
             _log.exception("%s %s failed: %s", scope["method"], path, type(error).__name__)

@@ -65,6 +65,14 @@ class Final(Struct, frozen=True, tag="final", tag_field="kind", omit_defaults=Tr
     said: float | str | None = None
 
 
+class Lost(Struct, frozen=True, tag="lost", tag_field="kind"):
+    """A list that waited cannot be read any more: nothing is learnt of it."""
+
+    ranker: str
+    time: float
+    start: int  #: the record that began the wait
+
+
 class Warm(Struct, frozen=True, tag="warm", tag_field="kind"):
     """A list of an old log."""
 
@@ -109,7 +117,7 @@ class Imported(Struct, frozen=True, tag="imported", tag_field="kind"):
     state: bytes
 
 
-Record = Ranked | Activated | Clicked | Final | Warm | RankerSet | RankerDeleted | Reset | Imported
+Record = Ranked | Activated | Clicked | Final | Lost | Warm | RankerSet | RankerDeleted | Reset | Imported
 
 _encoder = json.Encoder()
 _decoder = json.Decoder(Record)

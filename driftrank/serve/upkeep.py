@@ -12,7 +12,7 @@ from driftrank.serve.config import ServerSettings
 from driftrank.serve.events import Event
 from driftrank.serve.fold import CHECKPOINT, Fold, Ranker, snapshot_name
 from driftrank.serve.metrics import Metrics
-from driftrank.serve.records import Final, decode, final_id
+from driftrank.serve.records import Final, Lost, decode, final_id
 from driftrank.serve.store.base import Store, StoreError
 
 _log = logging.getLogger("driftrank.serve")
@@ -99,10 +99,13 @@ class Upkeep:
         for ranker in list(self._fold.rankers.values()):
             now = self._now()
             due = ranker.pending.due(now - ranker.wait, _DUE)
+            events = self._fold.events.started(due, ranker.born)
             records: list[Named] = [
-                (final_id(ranker.name, event.ranked.event, event.seq), _overdue(ranker, event, now))
-                for event in self._fold.events.started(due, ranker.born)
+                (final_id(ranker.name, event.ranked.event, event.seq), _overdue(ranker, event, now)) for event in events
             ]
+            for start in sorted({*due} - {event.start for event in events}):
+                _log.error("record %d, of a list that waited, cannot be read: nothing is learnt of it", start)
+                records.append((f"l/{ranker.name}/{start}", Lost(ranker.name, now, start)))
             if records:
                 await self._committer.append(records, urgent=True)
             more = more or len(due) == _DUE

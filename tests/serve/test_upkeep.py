@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -304,3 +306,27 @@ def test_what_was_deleted_leaves_nothing_behind(tmp_path):
         house.clean_up()
         assert house.store.snapshot_names("q/") == ["q/default/q1"]
         assert not house.fold.outdated
+
+
+# -- damage ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_list_that_cannot_be_read_holds_nobody_up(tmp_path, caplog):
+    """Records before a checkpoint are not looked at when the service starts."""
+    with House(tmp_path, ranker={"wait": 100}) as house:
+        for event in "abcd":
+            house.rank("q", ITEMS, event)
+        house.stop()
+        with closing(sqlite3.connect(tmp_path / "house.db")) as file:
+            file.execute("UPDATE log SET crc = crc + 1 WHERE seq = 4")
+            file.commit()
+        house.open()
+        assert house.info().pending == 4
+        assert house.outcome("a", [1]) == "counted"
+        assert house.outcome("b", [1]) == "orphan"
+        house.pass_(100)
+        assert (house.info().pending, house.info().steps) == (0, 3)
+        assert "record 4, of a list that waited, cannot be read" in caplog.text
+        before = house.state()
+        house.recover()
+        assert not differences(before, house.state())
