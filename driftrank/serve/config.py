@@ -50,6 +50,7 @@ class ServerSettings:
     personalizer: str = "default"  #: the ranker behind the routes of Azure Personalizer
     max_body: int | str = "1MB"  #: the longest body of a request
     max_items: int = 1000  #: candidates of a list
+    max_features: int = 256  #: numbers that describe an item; what a query takes in memory grows with their square
     max_id: int = 256  #: characters of an item's or an event's id
     max_query: int = 512  #: characters of a query
     max_batch: int = 1000  #: requests in one call
@@ -318,6 +319,7 @@ _CHECKS: dict[str, Callable[[str, Any], object]] = {
     "personalizer": lambda name, value: check_name(value),
     "max_body": size_in_bytes,
     "max_items": _at_least(1),
+    "max_features": _at_least(1),
     "max_id": _at_least(1),
     "max_query": _at_least(1),
     "max_batch": _at_least(1),

@@ -57,6 +57,9 @@ class Ask:
             if None in rows:
                 raise ValueError("features: must be given for all items or for none")
             self.features = [row for row in rows if row is not None]
+            longest = max(map(len, self.features))
+            if longest > limits.max_features:
+                raise ValueError(f"features: {longest} of an item, at most {limits.max_features} are allowed")
             if any(not isfinite(x) for row in self.features for x in row):
                 raise ValueError("features: must be finite numbers")
         if request.k is not None and not 1 <= request.k <= settings.k:
