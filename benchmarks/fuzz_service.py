@@ -458,6 +458,9 @@ async def attack(server: Server, told: Told, options: argparse.Namespace) -> dic
             done = options.bodies - left
             if done == options.bodies // 2:
                 memory["half-way"] = memory_of(server.process.pid)
+            if memory_of(server.process.pid) > memory["start"] + 1e9:
+                told.fails("the server takes a gigabyte more than at the start")
+                left = 0
             await sender.send()
             if done % 200 == 0:
                 exported = await export(server.port, sender.nonsense.random.choice([*RANKERS]), server.key)
