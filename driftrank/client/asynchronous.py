@@ -192,9 +192,9 @@ class AsyncClient(Common):
         """Start anew: the whole ranker, or one query."""
         await self._send(calls.reset(self.name, query))
 
-    async def warmstart(self, rows: Iterable[WarmRow], *, batch: int = 1000) -> Counted:
-        """Learn from the lists of an old click log, in their order."""
-        return calls.together([await self._send(call) for call in calls.warmstart(self.name, rows, batch)])
+    async def warmstart(self, rows: Iterable[WarmRow], *, batch: int = 1000, name: str | None = None) -> Counted:
+        """Learn from the lists of an old click log, in their order. Under the same name the same rows count once."""
+        return calls.together([await self._send(call) for call in calls.warmstart(self.name, rows, batch, name)])
 
     async def export(self) -> bytes:
         """The state of the ranker, for ``import_``."""

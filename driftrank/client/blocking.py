@@ -195,9 +195,9 @@ class Client(Common):
         """Start anew: the whole ranker, or one query."""
         self._send(calls.reset(self.name, query))
 
-    def warmstart(self, rows: Iterable[WarmRow], *, batch: int = 1000) -> Counted:
-        """Learn from the lists of an old click log, in their order."""
-        return calls.together(map(self._send, calls.warmstart(self.name, rows, batch)))
+    def warmstart(self, rows: Iterable[WarmRow], *, batch: int = 1000, name: str | None = None) -> Counted:
+        """Learn from the lists of an old click log, in their order. Under the same name the same rows count once."""
+        return calls.together(map(self._send, calls.warmstart(self.name, rows, batch, name)))
 
     def export(self) -> bytes:
         """The state of the ranker, for ``import_``."""

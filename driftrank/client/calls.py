@@ -198,10 +198,10 @@ def reset(ranker: str, query: str | None) -> Call[bytes]:
     return Call("POST", f"{_ranker(ranker)}{where}/reset", None)
 
 
-def warmstart(ranker: str, rows: Iterable[WarmRow], batch: int) -> Iterator[Call[Counted]]:
+def warmstart(ranker: str, rows: Iterable[WarmRow], batch: int, name: str | None) -> Iterator[Call[Counted]]:
     """The rows of a log, in calls of at most ``batch`` rows, each with a name: repeated, it counts once."""
     check_integer("batch", batch, 1)
-    left, name = iter(rows), new_event_id()
+    left, name = iter(rows), _part(name or new_event_id())
     for n in count():
         part = list(islice(left, batch))
         if not part:
