@@ -156,6 +156,8 @@ class Fold:
         if found is not None:
             self.queries.move_to_end(at)
             return found
+        if self.rankers.get(ranker.name) is not ranker:  # deleted while somebody waited: its queries must not come back
+            return None
         snapshot = None if at in self.gone else self._store.get_snapshot(snapshot_name(*at))
         if snapshot is None or snapshot.seq < ranker.since:
             return None

@@ -328,7 +328,7 @@ class Service:
 
     def _outcome(self, ranker: Ranker, record: Final | Clicked, new: bool) -> FeedbackResult:
         event = self._fold.events.get(ranker.name, ranker.born, record.event)
-        if event is None:  # the ranker was deleted meanwhile
+        if event is None or self._fold.rankers.get(ranker.name) is not ranker:  # it was deleted meanwhile
             return FeedbackResult(record.event, "orphan")
         if isinstance(record, Clicked):
             if event.ranked.arm != "holdout" and self._forgotten(ranker, event):

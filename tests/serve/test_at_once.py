@@ -1,0 +1,90 @@
+"""Everything at the same time, in whatever order: the state is that of the log, and nothing hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from driftrank.serve.problems import Refused
+from driftrank.wire import Feedback, Item, RankerSettings, RankRequest, WarmRow
+from tests.serve.house import House, differences
+
+POLICIES = ["CascadeUCB1", "RankedEXP3", "BubbleRank:horizon=1000", "BatchRank:horizon=1000", "CascadeLinUCB"]
+HOW: dict[str, Any] = {"wait": 100, "forget_items": 100}
+
+
+class Crowd:
+    """Many who ask for something, drawn by lot."""
+
+    def __init__(self, house: House, seed: int) -> None:
+        self.house = house
+        self.chance = random.Random(seed)
+        self.states: dict[str, bytes] = {}
+
+    def one(self) -> Coroutine[Any, Any, Any]:
+        chance, service = self.chance, self.house.service
+        query, event = f"q{chance.randrange(4)}", f"e:{chance.randrange(40)}"
+        ids = chance.sample(range(12), chance.randint(1, 8))
+        width = chance.choice([None, 2, 2, 2, 3])
+        items = ids if width is None else [Item(n, [chance.random() for _ in range(width)]) for n in ids]
+        settings = RankerSettings(policy=chance.choice(POLICIES), k=chance.choice([2, 3]), **HOW)
+        rows = [WarmRow(query, chance.sample(range(12), 3), [1])] * chance.randint(1, 3)
+        late = chance.random() < 0.2
+        few, some, many = 1, 3, 20
+        what = [
+            (many, lambda: service.rank("default", [RankRequest(query, items, event_id=event, defer=late)])),
+            (many, lambda: service.feedback("default", [Feedback(event, [1] if chance.random() < 0.5 else [])])),
+            (some, lambda: service.activate(event, ["default"])),
+            (few, lambda: service.reset("default")),
+            (some, lambda: service.reset("default", query)),
+            (some, lambda: service.reset("default", query, gone=True)),
+            (few, lambda: service._set("default", settings)),
+            (few, lambda: self.made_again(settings)),
+            (some, lambda: service.warmstart("default", rows, chance.choice([None, "x", "y"]))),
+            (some, self.export),
+            (some, lambda: service.import_("default", list(self.states.items()))),
+            (some, lambda: service._upkeep.checkpoint()),
+            (some, lambda: service._upkeep.shrink()),
+            (some, lambda: service._upkeep.finalise()),
+            (some, lambda: service._upkeep._clean_up()),
+        ]  # fmt: skip
+        return chance.choices([work for _, work in what], [n for n, _ in what])[0]()
+
+    async def made_again(self, settings: RankerSettings) -> None:
+        await self.house.service.delete_ranker("default")
+        await self.house.service._set("default", settings)
+
+    async def export(self) -> None:
+        self.states = {query: state async for query, state in self.house.service.export("default")}
+
+    async def all_at_once(self, n: int) -> None:
+        results = await asyncio.gather(*[self.one() for _ in range(n)], return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException) and not isinstance(result, Refused):
+                raise result
+            assert not isinstance(result, Refused) or result.status in (404, 409, 422), result
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 4, 111, 113])
+def test_the_state_is_that_of_the_log(tmp_path, seed):
+    with House(tmp_path, POLICIES[seed % 5], tiny=seed % 2 == 0, ranker=HOW) as house:
+        crowd = Crowd(house, seed)
+        for n in range(25):
+            house.run(asyncio.wait_for(crowd.all_at_once(12), 30))
+            house.clock.now += crowd.chance.choice([0, 1, 30, 120])
+            if "default" not in house.fold.rankers:
+                house.put(policy="CascadeUCB1", k=3, **HOW)
+            if n % 5 == 4:
+                before = house.state()
+                assert not differences(before, house.folded_anew())
+                house.recover()
+                assert not differences(before, house.state())
+        house.finalise()
+        house.pass_(1000)
+        assert house.info().pending == 0
+        assert not house.fold.ready
+        assert house.fold.nbytes == sum(query.nbytes for query in house.fold.queries.values())
