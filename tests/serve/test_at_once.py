@@ -4,17 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import pytest
 
 from driftrank.serve.problems import Refused
+from driftrank.serve.store.base import Snapshot, StoreFull
+from driftrank.serve.store.sqlite import SQLiteStore
 from driftrank.wire import Feedback, Item, RankerSettings, RankRequest, WarmRow
 from tests.serve.house import House, differences
 
 POLICIES = ["CascadeUCB1", "RankedEXP3", "BubbleRank:horizon=1000", "BatchRank:horizon=1000", "CascadeLinUCB"]
 HOW: dict[str, Any] = {"wait": 100, "forget_items": 100}
+
+
+class Moody(SQLiteStore):
+    """A store whose disk is full now and then."""
+
+    chance: random.Random | None = None
+
+    def append(self, entries: Sequence[tuple[str, bytes]]) -> list[tuple[int, bool]]:
+        self._fails()
+        return super().append(entries)
+
+    def put_snapshots(self, snapshots: Sequence[Snapshot], gone: Sequence[str] = ()) -> None:
+        self._fails()
+        super().put_snapshots(snapshots, gone)
+
+    def _fails(self) -> None:
+        if self.chance is not None and self.chance.random() < 0.2:
+            raise StoreFull("no room is left on the disk")
 
 
 class Crowd:
@@ -64,17 +84,20 @@ class Crowd:
     async def all_at_once(self, n: int) -> None:
         results = await asyncio.gather(*[self.one() for _ in range(n)], return_exceptions=True)
         for result in results:
-            if isinstance(result, BaseException) and not isinstance(result, Refused):
+            if isinstance(result, BaseException) and not isinstance(result, Refused | StoreFull):
                 raise result
-            assert not isinstance(result, Refused) or result.status in (404, 409, 422), result
+            assert not isinstance(result, Refused) or result.status in (404, 409, 422, 503), result
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 4, 111, 113])
-def test_the_state_is_that_of_the_log(tmp_path, seed):
-    with House(tmp_path, POLICIES[seed % 5], tiny=seed % 2 == 0, ranker=HOW) as house:
+@pytest.mark.parametrize("moody", [False, True])
+def test_the_state_is_that_of_the_log(tmp_path, seed, moody):
+    with House(tmp_path, POLICIES[seed % 5], tiny=seed % 2 == 0, ranker=HOW, store=Moody) as house:
         crowd = Crowd(house, seed)
         for n in range(25):
+            house.store.chance = random.Random(n) if moody else None
             house.run(asyncio.wait_for(crowd.all_at_once(12), 30))
+            house.store.chance = None
             house.clock.now += crowd.chance.choice([0, 1, 30, 120])
             if "default" not in house.fold.rankers:
                 house.put(policy="CascadeUCB1", k=3, **HOW)
