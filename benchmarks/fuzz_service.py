@@ -89,7 +89,10 @@ class Nonsense:
         )[0]  # fmt: skip
         method, path, body = make()
         if chance.random() < 0.03:
-            method = chance.choice(["GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE", "POST", "QUERY"])
+            methods = ["GET", "PUT", "PATCH", "OPTIONS", "HEAD", "TRACE", "POST", "QUERY"]
+            if path.rpartition("/")[2] not in RANKERS:  # without any rankers there is little to spoil
+                methods.append("DELETE")
+            method = chance.choice(methods)
         text = b"" if body is None else self.written(body)
         return f"{method} {path}".encode("latin-1", "replace"), text
 
