@@ -19,7 +19,7 @@ POLICIES = ["CascadeUCB1", "RankedEXP3", "BubbleRank:horizon=1000", "BatchRank:h
 HOW: dict[str, Any] = {"wait": 100, "forget_items": 100}
 
 
-class Moody(SQLiteStore):
+class _Moody(SQLiteStore):
     """A store whose disk is full now and then."""
 
     chance: random.Random | None = None
@@ -92,7 +92,7 @@ class Crowd:
 @pytest.mark.parametrize("seed", [0, 1, 2, 4, 111, 113])
 @pytest.mark.parametrize("moody", [False, True])
 def test_the_state_is_that_of_the_log(tmp_path, seed, moody):
-    with House(tmp_path, POLICIES[seed % 5], tiny=seed % 2 == 0, ranker=HOW, store=Moody) as house:
+    with House(tmp_path, POLICIES[seed % 5], tiny=seed % 2 == 0, ranker=HOW, store=_Moody) as house:
         crowd = Crowd(house, seed)
         for n in range(25):
             house.store.chance = random.Random(n) if moody else None

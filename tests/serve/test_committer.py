@@ -13,7 +13,7 @@ from driftrank.serve.store.base import Snapshot, StoreError, StoreFull
 from driftrank.serve.store.sqlite import SQLiteStore
 
 
-class Moody(SQLiteStore):
+class _Moody(SQLiteStore):
     """A store whose disk is full for the next so many writes, and that says how large its commits were."""
 
     full = 0
@@ -47,7 +47,7 @@ def committing(tmp_path: Path) -> Any:
 
     def run(work: Callable[..., Coroutine[Any, Any, None]], limit: int = 1000) -> None:
         async def life() -> None:
-            with Moody(tmp_path / "x.db", durability="relaxed") as store:
+            with _Moody(tmp_path / "x.db", durability="relaxed") as store:
                 folded: list[tuple[int, str]] = []
                 committer = Committer(store, lambda seq, record: folded.append((seq, record.event)), limit=limit)
                 try:
@@ -174,7 +174,7 @@ def test_a_fold_that_fails_ends_it(tmp_path, caplog):
             raise KeyError("a fault of ours")
 
     async def life():
-        with Moody(tmp_path / "x.db", durability="relaxed") as store:
+        with _Moody(tmp_path / "x.db", durability="relaxed") as store:
             committer = Committer(store, fold, limit=10)
             calls = [committer.append([named(n)]) for n in range(3)]
             results = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 5)

@@ -16,7 +16,7 @@ from driftrank.serve.store.sqlite import SQLiteStore
 from driftrank.wire import Feedback, RankerSettings, RankRequest
 
 
-class Slow(SQLiteStore):
+class _Slow(SQLiteStore):
     """A store whose disk takes its time over snapshots, and may be full after all."""
 
     def __init__(self, path: Path) -> None:
@@ -35,9 +35,9 @@ class Slow(SQLiteStore):
         super().put_snapshots(snapshots, gone)
 
 
-def run(path: Path, work: Callable[[Service, Slow], Awaitable[None]]) -> None:
+def run(path: Path, work: Callable[[Service, _Slow], Awaitable[None]]) -> None:
     async def life() -> None:
-        store = Slow(path)
+        store = _Slow(path)
         ranker = RankerSettings(policy="CascadeUCB1", k=2)
         service = Service(store, ServerSettings(rankers={"default": ranker}, checkpoint_seconds=3600.0))
         await service.start()
@@ -58,13 +58,13 @@ async def step(service: Service, event: str) -> None:
     assert result.outcome == "counted"
 
 
-async def writing(store: Slow) -> None:
+async def writing(store: _Slow) -> None:
     while not store.began.is_set():
         await asyncio.sleep(0.001)
 
 
 def test_a_query_stays_in_memory_until_its_snapshot_is_durable(tmp_path: Path) -> None:
-    async def work(service: Service, store: Slow) -> None:
+    async def work(service: Service, store: _Slow) -> None:
         await step(service, "e1")
         await service._upkeep.checkpoint()
         await step(service, "e2")
@@ -86,7 +86,7 @@ def test_a_query_stays_in_memory_until_its_snapshot_is_durable(tmp_path: Path) -
 
 
 def test_a_checkpoint_does_not_count_on_a_snapshot_that_fails(tmp_path: Path) -> None:
-    async def work(service: Service, store: Slow) -> None:
+    async def work(service: Service, store: _Slow) -> None:
         await step(service, "e1")
         await service._upkeep.checkpoint()
         await step(service, "e2")
@@ -104,7 +104,7 @@ def test_a_checkpoint_does_not_count_on_a_snapshot_that_fails(tmp_path: Path) ->
         await checkpoint
         service._upkeep._new = 0  # no checkpoint at the end: as though it had been killed here
 
-    async def afterwards(service: Service, store: Slow) -> None:
+    async def afterwards(service: Service, store: _Slow) -> None:
         assert service.query("default", "q").steps == 2
 
     run(tmp_path / "x.db", work)

@@ -19,7 +19,7 @@ from tests.serve.house import House, differences
 ITEMS = ["a", "b", "c", "d"]
 
 
-class Moody(SQLiteStore):
+class _Moody(SQLiteStore):
     """A store whose disk is full while the test says so."""
 
     full = False
@@ -118,7 +118,7 @@ def test_memory_stays_in_bounds(tmp_path):
 
 
 def test_what_cannot_be_written_out_stays(tmp_path, caplog):
-    with House(tmp_path, store=Moody, tiny=True) as house:
+    with House(tmp_path, store=_Moody, tiny=True) as house:
         house.store.snapshots_fail = True
         fill(house, 30)
         with pytest.raises(StoreFull):
@@ -137,7 +137,7 @@ def test_what_cannot_be_written_out_stays(tmp_path, caplog):
 
 
 def test_a_checkpoint_that_cannot_be_written_at_the_end(tmp_path, caplog):
-    with House(tmp_path, store=Moody) as house:
+    with House(tmp_path, store=_Moody) as house:
         fill(house, 5)
         before = house.state()
         house.store.snapshots_fail = True
@@ -149,7 +149,7 @@ def test_a_checkpoint_that_cannot_be_written_at_the_end(tmp_path, caplog):
 
 
 def test_a_full_disk(tmp_path):
-    with House(tmp_path, store=Moody, ranker={"wait": 100}) as house:
+    with House(tmp_path, store=_Moody, ranker={"wait": 100}) as house:
         fill(house, 3)
         before = house.state()
         house.store.full = True
@@ -181,7 +181,7 @@ def test_a_full_disk(tmp_path):
 
 
 def test_silence_goes_on_by_itself_after_a_full_disk(tmp_path, caplog):
-    with House(tmp_path, store=Moody, ranker={"wait": 1}) as house:
+    with House(tmp_path, store=_Moody, ranker={"wait": 1}) as house:
         fill(house, 3)
         house.store.full = True
 
