@@ -19,6 +19,7 @@ import argparse
 import asyncio
 import base64
 import json
+import logging
 import os
 import random
 import re
@@ -470,6 +471,7 @@ def check_fold(
     told: Told,
 ) -> int:  # fmt: skip
     """What the service has learnt is what the log alone gives, to the bit. How many queries that are."""
+    logging.getLogger("driftrank").setLevel(logging.ERROR)  # the server has said what was not learnt
     fold = Fold(LogAlone(store), Metrics())  # type: ignore[arg-type]
     for seq, record in log:
         fold.apply(seq, record)
