@@ -86,7 +86,7 @@ class Committer:
         """Write something that means nothing; if that is possible, there is no problem any more."""
         await self.put_snapshots([Snapshot("probe", 0, bytes(_PROBE))])
         if self._broken is None:
-            self.problem = None
+            self._well()
 
     async def close(self) -> None:
         """Wait for what waits, then end the thread."""
@@ -112,15 +112,22 @@ class Committer:
             error = work.exception()
             if error is None:
                 took = perf_counter() - began
-                self.problem = None
+                self._well()
                 self._settle(together, work.result())
                 self._committed(len(entries), took)
             else:
+                if self.problem is None:  # once, not with every request that fails of it
+                    _log.error("the store cannot be written: %s", error)
                 self.problem = str(error)
                 _fail(together, error)
             self._commit()
 
         self.run(self._store.append, entries).add_done_callback(done)
+
+    def _well(self) -> None:
+        if self.problem is not None:
+            _log.info("the store can be written again")
+        self.problem = None
 
     def _settle(self, together: list[_Batch], results: list[Settled]) -> None:
         at = 0

@@ -161,7 +161,11 @@ class Fold:
         snapshot = None if at in self.gone else self._store.get_snapshot(snapshot_name(*at))
         if snapshot is None or snapshot.seq < ranker.since:
             return None
-        found = Query.from_bytes(snapshot.body)
+        try:
+            found = Query.from_bytes(snapshot.body)
+        except ValueError as error:  # a version of the policy that this one does not know
+            _log.error("query %r of ranker %s starts anew: its snapshot cannot be used: %s", name, ranker.name, error)
+            return None
         self._keep(at, found)
         return found
 

@@ -178,7 +178,8 @@ class Gate:
             status = status or _GONE
             self._metrics.add("http_requests", (need.route, status))
             self._metrics.observe("http_request_duration_seconds", _LABELS[need.route], took)
-            if self._access_log or (status >= 500 and not need.free):  # that a server is not ready yet is no news
+            # 503: it is not ready, or has said once why the store cannot be written; thousands may ask meanwhile
+            if self._access_log or (status >= 500 and status != 503):
                 self._line(scope, status, took)
             REQUEST_ID.reset(told)
 

@@ -330,3 +330,27 @@ def test_a_list_that_cannot_be_read_holds_nobody_up(tmp_path, caplog):
         before = house.state()
         house.recover()
         assert not differences(before, house.state())
+
+
+def test_a_snapshot_of_another_version_of_the_policy_is_told_and_the_query_starts_anew(tmp_path, monkeypatch, caplog):
+    with House(tmp_path, "CascadeUCB1") as house:
+        house.rank("q", ITEMS, event="before")
+        house.feedback("before", [1])
+        house.restart()
+        monkeypatch.setattr("driftrank.policies.cascade_ucb1.CascadeUCB1.version", 2)
+        house.rank("q", ITEMS, event="after")
+        assert house.service.query("default", "q").steps == 0
+    assert "starts anew: its snapshot cannot be used" in caplog.text
+
+
+def test_a_store_that_cannot_be_written_is_told_once(tmp_path, caplog):
+    caplog.set_level("INFO")
+    with House(tmp_path, "CascadeUCB1", store=_Moody) as house:
+        house.store.full = True
+        for n in range(3):
+            with house.refused(503):
+                house.rank("q", ITEMS, event=f"e{n}")
+        house.store.full = False
+        house.rank("q", ITEMS, event="after")
+    said = [record.getMessage() for record in caplog.records if "the store can" in record.getMessage()]
+    assert said == ["the store cannot be written: no room is left on the disk", "the store can be written again"]
