@@ -1,9 +1,13 @@
 """Clients of the ranking service: ``Client``, and ``AsyncClient`` for programs that run on asyncio.
 
+A page never fails because of the service. Where nothing listens, as here, the items come as they were given:
+
 >>> from driftrank.client import Client
->>> with Client("http://127.0.0.1:8080") as client:  # doctest: +SKIP
+>>> with Client("http://127.0.0.1:1") as client:
 ...     ranking = client.rank("shoes", ["red", "blue", "green"], fallback=True)
 ...     client.feedback(ranking.event_id, clicks=["blue"])
+>>> [item.id for item in ranking.items]
+['red', 'blue', 'green']
 """
 
 try:

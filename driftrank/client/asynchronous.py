@@ -42,9 +42,11 @@ class AsyncClient(Common):
 
     Examples
     --------
-    >>> async with AsyncClient("http://127.0.0.1:8080") as client:  # doctest: +SKIP
-    ...     ranking = await client.rank("shoes", ["red", "blue", "green"])
-    ...     await client.feedback(ranking.event_id, clicks=["blue"])
+    With a service that listens there::
+
+        async with AsyncClient("http://127.0.0.1:8080") as client:
+            ranking = await client.rank("shoes", ["red", "blue", "green"])
+            await client.feedback(ranking.event_id, clicks=["blue"])
     """
 
     # -- ranking ---------------------------------------------------------------------------------------------------

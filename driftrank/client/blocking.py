@@ -44,9 +44,11 @@ class Client(Common):
 
     Examples
     --------
-    >>> with Client("http://127.0.0.1:8080") as client:  # doctest: +SKIP
-    ...     ranking = client.rank("shoes", ["red", "blue", "green"])
-    ...     client.feedback(ranking.event_id, clicks=["blue"])
+    With a service that listens there::
+
+        with Client("http://127.0.0.1:8080") as client:
+            ranking = client.rank("shoes", ["red", "blue", "green"])
+            client.feedback(ranking.event_id, clicks=["blue"])
     """
 
     # -- ranking ---------------------------------------------------------------------------------------------------
