@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import socket
@@ -57,6 +58,8 @@ def serve(settings: ServerSettings, listening: Callable[[str], None] = lambda ur
     """Serve until asked to stop (SIGTERM or Ctrl-C). ``listening`` is told the address as soon as there is one."""
     # the thread that writes gets its turn after a tenth of a millisecond of a busy loop, not after five
     sys.setswitchinterval(0.0001)
+    # many short collections of garbage; the few long ones of a command that ends soon would hold up 1 request in 50
+    gc.set_threshold(2_000, 10, 1_000)
     listener = _listener(settings.host, settings.port)
     try:
         store = open_store(settings.store, durability=settings.durability)
@@ -89,6 +92,7 @@ async def _serve(server: _Server, listener: socket.socket, listening: Callable[[
             replay.seconds,
             replay.checkpoint,
         )
+        gc.freeze()  # what is there now stays
         listening()
         await serving
     finally:

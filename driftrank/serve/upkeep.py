@@ -18,6 +18,8 @@ from driftrank.serve.store.base import Store, StoreError
 _log = logging.getLogger("driftrank.serve")
 #: queries written in one go; the loop answers requests in between
 _SLICE = 64
+#: at a checkpoint there is no hurry: so many, then seconds for records that wait to be written
+_SMALL_SLICE, _PAUSE = 8, 0.002
 #: lists finalised in one go
 _DUE = 1000
 #: seconds until a store that failed is tried again
@@ -139,9 +141,13 @@ class Upkeep:
         async with self._snapshotting:
             await self._snapshot(which)
 
-    async def _snapshot(self, which: Sequence[tuple[str, str]]) -> None:
-        for n in range(0, len(which), _SLICE):
-            dirty = [at for at in which[n : n + _SLICE] if at in self._fold.dirty]
+    async def _snapshot(
+        self, which: Sequence[tuple[str, str]], slice_: int = _SLICE, pause: float | None = None
+    ) -> None:
+        for n in range(0, len(which), slice_):
+            if n and pause is not None:
+                await asyncio.sleep(pause)
+            dirty = [at for at in which[n : n + slice_] if at in self._fold.dirty]
             if not dirty:
                 continue
             snapshots = self._fold.snapshots(dirty)
@@ -169,7 +175,7 @@ class Upkeep:
             self._checkpoint_due.clear()
             checkpoint, gone = fold.checkpoint(), list(fold.gone)
             async with self._snapshotting:
-                await self._snapshot(list(fold.dirty))
+                await self._snapshot(list(fold.dirty), _SMALL_SLICE, _PAUSE)
             # a query that came back is in memory, or its snapshot is a new one
             gone = [at for at in gone if at in fold.gone and at not in fold.queries]
             await self._committer.put_snapshots([checkpoint], [snapshot_name(*at) for at in gone])
