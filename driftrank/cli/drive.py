@@ -73,6 +73,7 @@ def drive(
     driftrank drive --ranker shop --steps 1000 --rate 500 --check
     driftrank drive --rate 200 --delay 2 --drop 0.1 --duplicate 0.05
     """
+    import driftrank.client  # noqa: F401 - first, since it says what to install where something is missing
     from driftrank.cli._output import show_json, show_table
     from driftrank.experiments.drive import Drive
     from driftrank.experiments.drive_session import Mishaps

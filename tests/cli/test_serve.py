@@ -138,11 +138,12 @@ def test_a_store_that_cannot_be(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert "x.db" in said(capsys)
 
 
-def test_what_is_not_installed_is_named() -> None:
-    code = "import sys; sys.modules['fastapi'] = None; from driftrank.cli import main; main(['serve'])"
+@pytest.mark.parametrize(("command", "missing", "extra"), [("serve", "fastapi", "serve"), ("drive", "httpx", "client")])
+def test_what_is_not_installed_is_named(command: str, missing: str, extra: str) -> None:
+    code = f"import sys; sys.modules['{missing}'] = None; from driftrank.cli import main; main(['{command}'])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=WITHOUT, capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr == "driftrank: error: fastapi is not installed: pip install 'driftrank[serve]'\n"
+    assert done.stderr == f"driftrank: error: {missing} is not installed: pip install 'driftrank[{extra}]'\n"
 
 
 def test_key_prints_a_key_and_how_to_use_it(capsys: pytest.CaptureFixture[str]) -> None:
