@@ -61,7 +61,7 @@ class Upkeep:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._new:
             try:
-                await self.checkpoint()
+                await self.checkpoint(hurry=True)
             except StoreError as error:  # the log has it all
                 _log.warning("no checkpoint at the end: %s", error)
 
@@ -136,27 +136,22 @@ class Upkeep:
                 self.room.set()
         self._full.clear()
 
-    async def snapshot(self, which: Sequence[tuple[str, str]]) -> None:
-        """Write queries; what cannot be written is dirty as before."""
-        async with self._snapshotting:
-            await self._snapshot(which)
-
-    async def _snapshot(
-        self, which: Sequence[tuple[str, str]], slice_: int = _SLICE, pause: float | None = None
-    ) -> None:
+    async def snapshot(self, which: Sequence[tuple[str, str]], slice_: int = _SLICE, pause: float = 0.0) -> None:
+        """Write queries, some at a time; what cannot be written is dirty as before."""
         for n in range(0, len(which), slice_):
-            if n and pause is not None:
-                await asyncio.sleep(pause)
-            dirty = [at for at in which[n : n + slice_] if at in self._fold.dirty]
-            if not dirty:
-                continue
-            snapshots = self._fold.snapshots(dirty)
-            try:
-                await self._committer.put_snapshots(snapshots)
-            except BaseException:
-                self._fold.dirty.update(at for at in dirty if at in self._fold.queries)
-                raise
+            async with self._snapshotting:
+                dirty = [at for at in which[n : n + slice_] if at in self._fold.dirty]
+                if not dirty:
+                    continue
+                snapshots = self._fold.snapshots(dirty)
+                try:
+                    await self._committer.put_snapshots(snapshots)
+                except BaseException:
+                    self._fold.dirty.update(at for at in dirty if at in self._fold.queries)
+                    raise
             self._metrics.add("snapshots_written", (), len(dirty))
+            if pause:
+                await asyncio.sleep(pause)
 
     # -- the log ---------------------------------------------------------------------------------------------------
 
@@ -168,14 +163,15 @@ class Upkeep:
         await self._clean_up()
         await self._forget_old()
 
-    async def checkpoint(self) -> None:
-        """From here on a start needs only what comes after."""
+    async def checkpoint(self, *, hurry: bool = False) -> None:
+        """From here on a start needs only what comes after. In a ``hurry``, nobody else is waited for."""
         async with self._checkpointing:
             fold, new = self._fold, self._new
             self._checkpoint_due.clear()
             checkpoint, gone = fold.checkpoint(), list(fold.gone)
-            async with self._snapshotting:
-                await self._snapshot(list(fold.dirty), _SMALL_SLICE, _PAUSE)
+            async with self._snapshotting:  # those that are being written may yet be dirty again
+                dirty = list(fold.dirty)
+            await self.snapshot(dirty, *((_SLICE, 0.0) if hurry else (_SMALL_SLICE, _PAUSE)))
             # a query that came back is in memory, or its snapshot is a new one
             gone = [at for at in gone if at in fold.gone and at not in fold.queries]
             await self._committer.put_snapshots([checkpoint], [snapshot_name(*at) for at in gone])
