@@ -1,12 +1,14 @@
-"""Write files whole or not at all."""
+"""Files: written whole or not at all; read, or told in a line why not."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 @contextmanager
@@ -40,3 +42,16 @@ def usable_folder(path: str | os.PathLike[str]) -> Path:
     except OSError as error:
         raise ValueError(f"out={os.fspath(path)!r}: cannot write to this folder ({error.strerror})") from None
     return folder
+
+
+def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The tables in a TOML file; ValueError says what is wrong with it."""
+    name = os.fspath(path)
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{name}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{name}: is not a text file") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{name}: is not valid TOML ({error})") from None

@@ -14,7 +14,7 @@ def merged(config: Path | None, options: Mapping[str, Any], defaults: Mapping[st
     settings = dict(defaults)
     if config is not None:
         from driftrank.experiments.run import ORIGIN
-        from driftrank.experiments.toml import read_toml
+        from driftrank.files import read_toml
 
         for key, value in read_toml(config).items():
             check_known(f"setting in {config}", key, [*defaults, *ORIGIN])

@@ -23,8 +23,8 @@ from driftrank.experiments.results import Result
 from driftrank.experiments.run import ORIGIN, Interrupted, check_same, digest, run_in_folder
 from driftrank.experiments.simulate import labels_of, prepare, simulate
 from driftrank.experiments.suite import Place, places
-from driftrank.experiments.toml import read_toml, write_toml
-from driftrank.files import usable_folder, written_text
+from driftrank.experiments.toml import write_toml
+from driftrank.files import read_toml, usable_folder, written_text
 from driftrank.policies.base import Policy
 from driftrank.policies.features import MOST_WITHOUT
 from driftrank.policies.registry import default_policy, parse_policy

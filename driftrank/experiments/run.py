@@ -18,8 +18,8 @@ from driftrank.environments.base import Environment
 from driftrank.experiments.journal import Journal
 from driftrank.experiments.results import Result
 from driftrank.experiments.simulate import prepare, simulate
-from driftrank.experiments.toml import read_toml, write_toml
-from driftrank.files import usable_folder, written_text
+from driftrank.experiments.toml import write_toml
+from driftrank.files import read_toml, usable_folder, written_text
 from driftrank.policies.base import Policy
 from driftrank.progress import Progress
 from driftrank.queries import Queries

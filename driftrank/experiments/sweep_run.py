@@ -25,8 +25,8 @@ from driftrank.experiments.simulate import prepare
 from driftrank.experiments.sweep_family import Family, families, named_environments
 from driftrank.experiments.sweep_halving import order, rounds
 from driftrank.experiments.sweep_result import Sweep, Trial
-from driftrank.experiments.toml import read_toml, write_toml
-from driftrank.files import usable_folder, written_text
+from driftrank.experiments.toml import write_toml
+from driftrank.files import read_toml, usable_folder, written_text
 from driftrank.policies.base import Policy
 from driftrank.policies.registry import parse_policy
 from driftrank.progress import Progress, chosen_progress

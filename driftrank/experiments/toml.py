@@ -1,12 +1,10 @@
-"""Settings as TOML: one flat table."""
+"""Settings as TOML: one flat table. ``files.read_toml`` reads it."""
 
 from __future__ import annotations
 
 import json
 import os
-import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 
@@ -19,19 +17,6 @@ def write_toml(settings: Mapping[str, Any], comment: str = "") -> str:
     """
     lines = [f"# {line}".rstrip() for line in comment.splitlines()]
     return "\n".join([*lines, *(f"{key} = {_value(key, v)}" for key, v in settings.items() if v is not None)]) + "\n"
-
-
-def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The table in a file; ValueError if there is none."""
-    name = os.fspath(path)
-    try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ValueError(f"{name}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise ValueError(f"{name}: is not a text file") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{name}: is not valid TOML ({error})") from None
 
 
 def _value(key: str, value: Any) -> str:

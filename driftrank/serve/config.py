@@ -8,16 +8,15 @@ import json
 import math
 import os
 import re
-import tomllib
 import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from driftrank.files import read_toml
 from driftrank.policies.durations import seconds
 from driftrank.serve.keys import as_hash, is_hash
 from driftrank.serve.ranker_settings import CHECKS, check_name, check_ranker, policy_of
@@ -149,7 +148,7 @@ class _Loading:
         self._places: dict[str, list[str]] = {}  # where a ranker's settings are from
 
     def file(self, path: str) -> None:
-        tables = _toml(path)
+        tables = read_toml(path)
         for name, table in tables.items():
             check_known(f"table in {path}", name, ("server", "rankers"))
             if not isinstance(table, dict):
@@ -221,17 +220,6 @@ class _Loading:
         if len(alike) > 1:
             raise ValueError(f"environment variable {_RANKERS}{written}__...: could be {' or '.join(alike)}")
         return alike[0] if alike else written.lower()
-
-
-def _toml(path: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise ValueError(f"{path}: is not a text file") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path}: is not valid TOML ({error})") from None
 
 
 def _typed(name: str, value: Any, hint: Any, place: str) -> Any:

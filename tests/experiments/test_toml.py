@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftrank.experiments.toml import read_toml, write_toml
+from driftrank.experiments.toml import write_toml
+from driftrank.files import read_toml
 
 text = st.text(st.characters(exclude_categories=["Cs"]))
 values = st.one_of(text, st.integers(-(2**63), 2**63 - 1), st.booleans(), st.floats(allow_nan=False), st.lists(text))
