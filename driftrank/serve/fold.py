@@ -49,8 +49,8 @@ class Ranker:
 
     def __init__(self, name: str, settings: RankerSettings, since: int) -> None:
         self.name = name
-        self.born = since
-        self.since = since  #: the record that began it; what was learnt before does not count
+        self.born = since  #: the record that made it; lists of an earlier one of this name are another's
+        self.since = since  #: the record that it began to learn with; what was learnt before does not count
         self.queries = self.lists = self.steps = self.clicks = 0
         self.pending = Pending()
         #: of lists whose clicks are collected: those so far, and how many items were shown
@@ -65,6 +65,11 @@ class Ranker:
         self.spec = self.policy.spec
         self.wait = seconds("wait", settings.wait)
         self.keep = seconds("forget_items", settings.forget_items)
+
+    def begin(self, query: str, items: Sequence[ItemId], features: list[list[float]] | None = None) -> Learner:
+        """A learner for a query that nobody asked before."""
+        settings = self.settings
+        return begin(self.policy, settings.k, items, features, settings.seed, settings.horizon, query)
 
     def restart(self, seq: int) -> None:
         """Forget what was learnt."""
@@ -166,6 +171,7 @@ class Fold:
         except ValueError as error:  # a version of the policy that this one does not know
             _log.error("query %r of ranker %s starts anew: its snapshot cannot be used: %s", name, ranker.name, error)
             return None
+        self.metrics.add("loads")
         self._keep(at, found)
         return found
 
@@ -209,7 +215,7 @@ class Fold:
             if query is None:  # the policy may be another than the one that made the list, and refuse to begin with it
                 items = record.shown if record.items is None else record.items
                 fits = ready is not None and ready.query is None and ready.learner.policy is ranker.policy
-                learner = ready.learner if ready and fits else self._begin(ranker, record.query, items, record.features)
+                learner = ready.learner if ready and fits else ranker.begin(record.query, items, record.features)
                 query = self._new(ranker, record.query, learner, seq, record.time)
             elif ready is not None and ready.query is query and ready.version == query.version:
                 learner = ready.learner
@@ -221,14 +227,6 @@ class Fold:
             _passed_over(seq, error)
         if query is not None:
             self._changed(seq, at, query, size)
-
-    def _begin(
-        self, ranker: Ranker, query: str, items: Sequence[ItemId], features: list[list[float]] | None = None
-    ) -> Learner:
-        settings = ranker.settings
-        return begin(
-            ranker.policy, settings.k, items, features, seed=settings.seed, horizon=settings.horizon, query=query
-        )
 
     def _new(self, ranker: Ranker, name: str, learner: Learner, seq: int, time: float) -> Query:
         """A query that nobody asked before."""
@@ -310,7 +308,7 @@ class Fold:
         ranking, clicks = record.ranking[:k], [click for click in record.clicks if click <= k]
         try:
             if query is None:
-                learner = self._begin(ranker, record.query, ranking)
+                learner = ranker.begin(record.query, ranking)
                 query = self._new(ranker, record.query, learner, seq, record.time)
             size = query.nbytes
             query.learn(ranking, clicks, record.when)
@@ -352,7 +350,7 @@ class Fold:
             self.drop(at)
             self.gone.add(at)
             return
-        fresh = Query(self._begin(ranker, record.query, list(query.seen)), seq)
+        fresh = Query(ranker.begin(record.query, list(query.seen)), seq)
         fresh.seen, fresh.all_seen, fresh.sweep = query.seen, query.all_seen, query.sweep
         fresh.measure()
         self._keep(at, fresh)

@@ -158,7 +158,6 @@ def begin(
     k: int,
     items: Sequence[ItemId],
     features: list[list[float]] | None,
-    *,
     seed: int,
     horizon: int | None,
     query: str,
@@ -180,7 +179,7 @@ def rehearse(policy: Policy, k: int, horizon: int | None, most: int) -> int:
     if (size := 8 * floats + 4 * ints) > most:
         return size
     rows = [[0.0], [1.0]] if policy.contextual else None
-    learner = begin(policy, k, ["a", "b"], rows, seed=0, horizon=horizon, query="")
+    learner = begin(policy, k, ["a", "b"], rows, 0, horizon, "")
     learner.update(learner.rank(["a", "b"], now=0.0), None, now=0.0)
     learner.greedy(["a", "b"], 1)
     learner.beliefs(now=0.0)

@@ -27,7 +27,7 @@ from driftrank.serve.judging import after_the_end, positions
 from driftrank.serve.lists import Ask, check_id, choose, draw, response
 from driftrank.serve.metrics import Metrics
 from driftrank.serve.problems import Refused
-from driftrank.serve.query import Query, begin, extend, rehearse
+from driftrank.serve.query import Query, extend, rehearse
 from driftrank.serve.records import (
     WHY,
     Activated,
@@ -258,12 +258,8 @@ class Service:
 
     def _learner(self, ranker: Ranker, name: str, query: Query | None, ask: Ask) -> Ready:
         """One that knows all candidates; the query's own stays as it is until the list is in the log."""
-        settings = ranker.settings
         if query is None:
-            learner = begin(
-                ranker.policy, settings.k, ask.items, ask.features, seed=settings.seed, horizon=settings.horizon,
-                query=name,
-            )  # fmt: skip
+            learner = ranker.begin(name, ask.items, ask.features)
             return Ready(None, 0, learner)
         new = query.missing(ask.items)
         if not new and not (ask.features and ranker.policy.contextual):

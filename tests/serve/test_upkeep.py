@@ -354,3 +354,13 @@ def test_a_store_that_cannot_be_written_is_told_once(tmp_path, caplog):
         house.rank("q", ITEMS, event="after")
     said = [record.getMessage() for record in caplog.records if "the store can" in record.getMessage()]
     assert said == ["the store cannot be written: no room is left on the disk", "the store can be written again"]
+
+
+def test_queries_that_come_back_are_counted(tmp_path):
+    with House(tmp_path, "CascadeUCB1") as house:
+        house.rank("q", ITEMS, event="before")
+        house.restart()
+        assert house.service.metrics.count("loads") == 0
+        house.rank("q", ITEMS, event="after")
+        house.rank("q", ITEMS, event="later")
+        assert house.service.metrics.count("loads") == 1
