@@ -153,7 +153,7 @@ class WarmRow(Struct, frozen=True, forbid_unknown_fields=True):
     """A list of an old click log."""
 
     query: str
-    ranking: list[ItemId]
+    ranking: list[ItemId | Item]
     clicks: list[int] = []  #: clicked positions, from 1
     time: float | str | None = None
 

@@ -47,7 +47,7 @@ _RESTART = ("policy", "k", "seed", "horizon")
 class Ranker:
     """A ranker: settings, and counts over all its queries."""
 
-    def __init__(self, name: str, settings: RankerSettings, since: int) -> None:
+    def __init__(self, name: str, settings: RankerSettings, since: int, *, chosen: bool) -> None:
         self.name = name
         self.born = since  #: the record that made it; lists of an earlier one of this name are another's
         self.since = since  #: the record that it began to learn with; what was learnt before does not count
@@ -57,10 +57,11 @@ class Ranker:
         self.collected: dict[int, tuple[list[int], int | None]] = {}
         #: the lists behind waits that an activation began
         self.deferred: dict[int, int] = {}
-        self.set(settings)
+        self.set(settings, chosen=chosen)
 
-    def set(self, settings: RankerSettings) -> None:
+    def set(self, settings: RankerSettings, *, chosen: bool) -> None:
         self.settings = settings
+        self.chosen = chosen  #: somebody named the policy
         self.policy: Policy = policy_of(settings)
         self.spec = self.policy.spec
         self.wait = seconds("wait", settings.wait)
@@ -70,6 +71,11 @@ class Ranker:
         """A learner for a query that nobody asked before."""
         settings = self.settings
         return begin(self.policy, settings.k, items, features, settings.seed, settings.horizon, query)
+
+    def learnt(self, clicks: Sequence[int]) -> None:
+        """A list was learnt from."""
+        self.steps += 1
+        self.clicks += len(clicks)
 
     def restart(self, seq: int) -> None:
         """Forget what was learnt."""
@@ -96,6 +102,7 @@ class _SavedRanker(Struct):
     pending: bytes
     collected: dict[int, tuple[list[int], int | None]]
     deferred: dict[int, int]
+    chosen: bool = True
 
 
 #: of a ranker: queries, lists, steps, clicks
@@ -272,14 +279,14 @@ class Fold:
         query = self.query(ranker, ranked.query)
         if query is None or forgotten(event, ranker, query):
             return
-        ranker.steps += 1
-        ranker.clicks += len(record.clicks)
         if query.seq >= seq:
+            ranker.learnt(record.clicks)
             return
         size, alarms = query.nbytes, query.learner.alarm_count
         shown = ranked.shown[: record.shown]
         try:
-            query.learn(shown, record.clicks, record.time, ranked)
+            query.learn(shown, record.clicks, record.time, like=ranked)
+            ranker.learnt(record.clicks)
         except ValueError as error:
             _passed_over(seq, error)
         if query.learner.alarm_count > alarms:
@@ -297,21 +304,22 @@ class Fold:
         ranker = self.rankers.get(record.ranker)
         if ranker is None:
             return
-        ranker.steps += 1
-        ranker.clicks += len(record.clicks)
         at = (record.ranker, record.query)
         query = self.query(ranker, record.query)
         if query is not None and query.seq >= seq:
+            ranker.learnt(record.clicks)
             ranker.queries += query.since == seq
             return
         k = ranker.settings.k  # may have become smaller since the request
         ranking, clicks = record.ranking[:k], [click for click in record.clicks if click <= k]
+        features = None if record.features is None else record.features[:k]
         try:
             if query is None:
-                learner = ranker.begin(record.query, ranking)
+                learner = ranker.begin(record.query, ranking, features)
                 query = self._new(ranker, record.query, learner, seq, record.time)
             size = query.nbytes
-            query.learn(ranking, clicks, record.when)
+            query.learn(ranking, clicks, record.when, features=features)
+            ranker.learnt(clicks)
         except ValueError as error:
             _passed_over(seq, error)
         if query is not None:
@@ -320,10 +328,10 @@ class Fold:
     def _ranker_set(self, seq: int, record: RankerSet) -> None:
         ranker = self.rankers.get(record.ranker)
         if ranker is None:
-            self.rankers[record.ranker] = Ranker(record.ranker, record.settings, seq)
+            self.rankers[record.ranker] = Ranker(record.ranker, record.settings, seq, chosen=record.chosen)
             return
         before = ranker.settings
-        ranker.set(record.settings)
+        ranker.set(record.settings, chosen=record.chosen)
         if any(getattr(before, name) != getattr(record.settings, name) for name in _RESTART):
             ranker.restart(seq)
             self._drop_all(record.ranker)
@@ -410,7 +418,7 @@ class Fold:
         rankers = {
             name: _SavedRanker(
                 r.born, r.settings, r.since, r.queries, r.lists, r.steps, r.clicks, r.pending.to_bytes(), r.collected,
-                r.deferred,
+                r.deferred, r.chosen,
             )
             for name, r in self.rankers.items()
         }  # fmt: skip
@@ -426,7 +434,7 @@ class Fold:
         saved = msgpack.decode(snapshot.body, type=_Saved)
         self.seq, self.clock, self.outdated = snapshot.seq, saved.clock, set(saved.outdated)
         for name, its in saved.rankers.items():
-            ranker = self.rankers[name] = Ranker(name, its.settings, its.born)
+            ranker = self.rankers[name] = Ranker(name, its.settings, its.born, chosen=its.chosen)
             ranker.since = its.since
             ranker.queries, ranker.lists, ranker.steps, ranker.clicks = its.queries, its.lists, its.steps, its.clicks
             ranker.pending = Pending.from_bytes(its.pending)

@@ -12,6 +12,7 @@ from driftrank.kernels.rng import key_of
 from driftrank.policies.learner import Learner
 from driftrank.serve.config import ServerSettings
 from driftrank.serve.fold import Ranker
+from driftrank.serve.items import check_query, ids_and_features
 from driftrank.serve.records import WHY, Ranked
 from driftrank.wire import Item, ItemId, RankedItem, RankerSettings, RankRequest, RankResponse
 
@@ -24,44 +25,17 @@ class Ask:
     __slots__ = ("baseline", "features", "items", "k", "pinned")
 
     def __init__(self, limits: ServerSettings, settings: RankerSettings, request: RankRequest) -> None:
-        if len(request.query) > limits.max_query:
-            raise ValueError(f"query: {len(request.query)} characters, at most {limits.max_query} are allowed")
+        check_query(request.query, limits)
         if len(request.items) > limits.max_items:
             raise ValueError(f"items: {len(request.items)}, at most {limits.max_items} are allowed")
-        items: list[ItemId] = []
-        rows: list[list[float] | None] = []
-        described = False
-        for item in request.items:
-            if isinstance(item, Item):
-                items.append(item.id)
-                rows.append(item.features)
-                described = described or item.features is not None
-            else:
-                items.append(item)
-                rows.append(None)
-        longest = limits.max_id
-        if any(type(id_) is not str or not 0 < len(id_) <= longest for id_ in items):
-            for id_ in items:
-                check_id("items", id_, longest)
-        if len(set(items)) < len(items):
-            twice = next(item for n, item in enumerate(items) if item in items[:n])
-            raise ValueError(f"items: {twice!r} occurs twice")
+        wanted = request.items
         if request.excluded:
             out = set(request.excluded)
-            rows = [row for item, row in zip(items, rows, strict=True) if item not in out]
-            items = [item for item in items if item not in out]
+            wanted = [item for item in wanted if (item.id if isinstance(item, Item) else item) not in out]
+        items, rows = ids_and_features("items", wanted, limits)
         if not items:
             raise ValueError("items: there is none to show")
-        self.features: list[list[float]] | None = None
-        if described:
-            if None in rows:
-                raise ValueError("features: must be given for all items or for none")
-            self.features = [row for row in rows if row is not None]
-            longest = max(map(len, self.features))
-            if longest > limits.max_features:
-                raise ValueError(f"features: {longest} of an item, at most {limits.max_features} are allowed")
-            if any(not isfinite(x) for row in self.features for x in row):
-                raise ValueError("features: must be finite numbers")
+        self.features = rows or None
         if request.k is not None and not 1 <= request.k <= settings.k:
             raise ValueError(f"k={request.k}: must be from 1 to the ranker's {settings.k}")
         self.k = min(request.k or settings.k, len(items))
@@ -158,12 +132,3 @@ def draw(event_id: str) -> int:
     """
     found = _DRAW.fullmatch(event_id)
     return int(found[1]) if found else key_of(event_id)
-
-
-def check_id(name: str, value: ItemId, longest: int) -> None:
-    """Ids are texts that are not empty and not too long, or integers of 64 bits."""
-    if isinstance(value, str):
-        if not 1 <= len(value) <= longest:
-            raise ValueError(f"{name}: an id of {len(value)} characters; from 1 to {longest} are allowed")
-    elif not -(2**63) <= value < 2**63:
-        raise ValueError(f"{name}: {value} is too large; ids that are numbers have 64 bits")

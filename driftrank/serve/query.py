@@ -91,17 +91,21 @@ class Query:
             self.sweep = record.time + keep / 4
             self._forget(record.time - keep)
 
-    def learn(self, shown: Sequence[ItemId], clicks: Sequence[int], now: float, like: Ranked | None = None) -> None:
-        """What came of a list; ``like`` is how it was made, where a policy made it."""
+    def learn(
+        self, shown: Sequence[ItemId], clicks: Sequence[int], now: float, *, like: Ranked | None = None,
+        features: list[list[float]] | None = None,
+    ) -> None:  # fmt: skip
+        """What came of a list; ``like`` is how it was made, where we made it. ``features``: of one from elsewhere."""
         learner = self.learner
         now = max(self.now, now)  # of a state that came from elsewhere, the clock may have been ahead of ours
         new = self.missing(shown)
+        items, features = (shown, features) if like is None else (like.items, like.features)
         if new:  # vanished since
-            extend(learner, new, like.items if like else None, like.features if like else None)
+            extend(learner, new, items, features)
             self.seen |= dict.fromkeys(new, now)
             self.measure()
-        elif like is not None and like.features is not None and like.items is not None:
-            extend(learner, [], like.items, like.features)
+        elif features is not None and items is not None:
+            extend(learner, [], items, features)
         n = len(shown)
         vector = np.zeros(n, np.int8)
         for position in clicks:

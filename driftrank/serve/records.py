@@ -73,7 +73,7 @@ class Lost(Struct, frozen=True, tag="lost", tag_field="kind"):
     start: int  #: the record that began the wait
 
 
-class Warm(Struct, frozen=True, tag="warm", tag_field="kind"):
+class Warm(Struct, frozen=True, tag="warm", tag_field="kind", omit_defaults=True):
     """A list of an old log."""
 
     ranker: str
@@ -82,6 +82,7 @@ class Warm(Struct, frozen=True, tag="warm", tag_field="kind"):
     ranking: list[ItemId]
     clicks: list[int]
     when: float  #: it was shown
+    features: list[list[float]] | None = None
 
 
 class RankerSet(Struct, frozen=True, tag="ranker", tag_field="kind"):
@@ -90,6 +91,7 @@ class RankerSet(Struct, frozen=True, tag="ranker", tag_field="kind"):
     ranker: str
     time: float
     settings: RankerSettings
+    chosen: bool = True  #: the policy was; otherwise it is the default of the version that wrote this
 
 
 class RankerDeleted(Struct, frozen=True, tag="ranker-deleted", tag_field="kind"):

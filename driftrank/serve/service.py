@@ -11,20 +11,20 @@ import logging
 import math
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 from msgspec import DecodeError, structs
 
 from driftrank.kernels.rng import key_of
-from driftrank.policies.beliefs import Belief
 from driftrank.serve.committer import Committer, Named, QueueFull, Settled
 from driftrank.serve.config import ServerSettings, check_ranker, policy_of
 from driftrank.serve.events import Event
-from driftrank.serve.fold import Fold, Ranker, Ready, forgotten, snapshot_name
+from driftrank.serve.fold import Fold, Ranker, Ready, forgotten
+from driftrank.serve.items import check_id
 from driftrank.serve.judging import after_the_end, positions
-from driftrank.serve.lists import Ask, check_id, choose, draw, response
+from driftrank.serve.lists import Ask, choose, draw, response
 from driftrank.serve.metrics import Metrics
 from driftrank.serve.problems import Refused
 from driftrank.serve.query import Query, extend, rehearse
@@ -33,12 +33,10 @@ from driftrank.serve.records import (
     Activated,
     Clicked,
     Final,
-    Imported,
     Ranked,
     RankerDeleted,
     RankerSet,
     Reset,
-    Warm,
     activated_id,
     clicked_id,
     decode,
@@ -49,17 +47,13 @@ from driftrank.serve.store.base import Store, StoreDamaged, StoreError
 from driftrank.serve.upkeep import Upkeep
 from driftrank.wire import (
     Activation,
-    Counted,
     Feedback,
     FeedbackResult,
     ItemId,
-    ItemState,
-    QueryState,
     RankerInfo,
     RankerSettings,
     RankRequest,
     RankResponse,
-    WarmRow,
 )
 
 _log = logging.getLogger("driftrank.serve")
@@ -82,36 +76,36 @@ class Service:
         self.metrics = Metrics()
         self.ready = False
         self.stopping = False  #: long answers end
-        self._store = store
+        self.store = store
         self._clock = clock
         self._now = 0.0  # what was said last: it may be in records that are not folded yet
-        self._fold = Fold(store, self.metrics)
+        self.fold = Fold(store, self.metrics)
 
     # -- life ------------------------------------------------------------------------------------------------------
 
     async def start(self) -> Replay:
         """Fold the log, make the rankers that the settings name, begin to look after time and memory."""
-        self._committer = Committer(self._store, self._fold.apply, limit=self.settings.queue, committed=self._committed)
-        self._upkeep = Upkeep(self._fold, self._store, self._committer, self.settings, self.metrics, self.now)
+        self._committer = Committer(self.store, self.fold.apply, limit=self.settings.queue, committed=self._committed)
+        self.upkeep = Upkeep(self.fold, self.store, self._committer, self.settings, self.metrics, self.now)
         replay = await self._replay()
         for name, settings in {"default": RankerSettings(), **self.settings.rankers}.items():
-            ranker = self._fold.rankers.get(name)
+            ranker = self.fold.rankers.get(name)
             # a default ranker that the settings say nothing of may have been changed by a request
-            if ranker is None or (settings != RankerSettings() and _explicit(settings) != ranker.settings):
+            if ranker is None or (settings != RankerSettings() and _explicit(settings, ranker) != ranker.settings):
                 await self._compile(settings)
                 await self._set(name, settings)
         await self._compile_all()
         self._gauges()
-        self._upkeep.start()
+        self.upkeep.start()
         self.ready = True
         return replay
 
     async def stop(self) -> None:
         """Write what must be written, so that the next start is quick."""
         self.ready = False
-        await self._upkeep.stop()
+        await self.upkeep.stop()
         await self._committer.close()
-        self._store.close()
+        self.store.close()
 
     @property
     def problem(self) -> str | None:
@@ -120,52 +114,52 @@ class Service:
 
     async def _replay(self) -> Replay:
         began = time.perf_counter()
-        self._fold.restore()
+        self.fold.restore()
         await self._compile_all()
-        first = self._fold.seq
-        damage = self._store.verify(first)
+        first = self.fold.seq
+        damage = self.store.verify(first)
         if damage is not None:
             _log.error("the log is damaged: %s", damage)
-        self._fold.metrics = Metrics()  # what was counted before the start is not counted again
+        self.fold.metrics = Metrics()  # what was counted before the start is not counted again
         records = 0
-        while entries := self._store.read(self._fold.seq, 2_000):
+        while entries := self.store.read(self.fold.seq, 2_000):
             for entry in entries:
                 try:
                     record = decode(entry.body)
                 except DecodeError as error:
                     raise StoreDamaged(f"record {entry.seq} is none that this version knows ({error})") from None
-                self._fold.apply(entry.seq, record)
+                self.fold.apply(entry.seq, record)
             records += len(entries)
-            self._upkeep.folded(len(entries))
-            await self._upkeep.shrink()
+            self.upkeep.folded(len(entries))
+            await self.upkeep.shrink()
             await asyncio.sleep(0)
-        self._fold.recount()
-        self._fold.metrics = self.metrics
+        self.fold.recount()
+        self.fold.metrics = self.metrics
         out = Replay(records, time.perf_counter() - began, first)
         self.metrics.add("replayed_records", (), records)
         self.metrics.gauge("replay_seconds", lambda: out.seconds)
         return out
 
     def _gauges(self) -> None:
-        fold = self._fold
+        fold = self.fold
         self.metrics.gauge("ready", lambda: self.ready and self.problem is None)
         self.metrics.gauge("state_bytes", lambda: fold.nbytes)
         self.metrics.gauge("resident_queries", lambda: len(fold.queries))
         self.metrics.gauge("lists_pending", lambda: {(name,): len(r.pending) for name, r in fold.rankers.items()})
-        self.metrics.gauge("store_bytes", self._store.size)
+        self.metrics.gauge("store_bytes", self.store.size)
         self.metrics.gauge("commit_queue_length", lambda: self._committer.queued)
 
     def _committed(self, records: int, took: float) -> None:
         self.metrics.add("records_appended", (), records)
         self.metrics.observe("commit_duration_seconds", (), took)
-        self._upkeep.folded(records)
+        self.upkeep.folded(records)
 
     def now(self) -> float:
         """The server's time. It stands still where the clock is set back."""
-        self._now = max(self._clock(), self._fold.clock, self._now)
+        self._now = max(self._clock(), self.fold.clock, self._now)
         return self._now
 
-    async def _append(self, records: Sequence[Named], *, urgent: bool = False) -> list[Settled]:
+    async def append(self, records: Sequence[Named], *, urgent: bool = False) -> list[Settled]:
         try:
             return await self._committer.append(records, urgent=urgent)
         except QueueFull:
@@ -181,8 +175,8 @@ class Service:
     async def rank(self, name: str, requests: Sequence[RankRequest]) -> list[RankResponse]:
         """Lists, in the order of the requests. A bad request among them: none is made."""
         self._check_ready()
-        if not self._upkeep.room.is_set():
-            await self._upkeep.room.wait()
+        if not self.upkeep.room.is_set():
+            await self.upkeep.room.wait()
         ranker = self.ranker(name)
         self._check_batch(len(requests))
         now = self.now()
@@ -197,12 +191,12 @@ class Service:
                     raise Refused(422, "bad request", f"{where}{error}") from None
                 if queries.setdefault(made[-1].event, request.query) != request.query:
                     raise _taken(made[-1].event)
-            fresh = [ranked for ranked in made if self._fold.events.cached(name, ranker.born, ranked.event) is None]
+            fresh = [ranked for ranked in made if self.fold.events.cached(name, ranker.born, ranked.event) is None]
             records = [(ranked_id(name, ranker.born, ranked.event), ranked) for ranked in fresh]
-            settled = await self._append(records) if records else []
+            settled = await self.append(records) if records else []
         finally:
             for ranked in made:
-                self._fold.ready.pop(id(ranked), None)
+                self.fold.ready.pop(id(ranked), None)
         new = {id(ranked) for ranked, (_, new) in zip(fresh, settled, strict=True) if new}
         out = []
         for request, ranked in zip(requests, made, strict=True):
@@ -218,7 +212,7 @@ class Service:
 
     def _again(self, ranker: Ranker, event_id: str, request: RankRequest) -> Event:
         """The list that a retried call asks for."""
-        event = self._fold.events.get(ranker.name, ranker.born, event_id)
+        event = self.fold.events.get(ranker.name, ranker.born, event_id)
         if event is None:  # pragma: no cover - it was in the log a moment ago
             raise Refused(503, "try again", "the list is being forgotten", {"Retry-After": "1"})
         if event.ranked.query != request.query:
@@ -233,10 +227,10 @@ class Service:
             event_id = f"{int(now * 1000):x}-{os.urandom(8).hex()}"
         else:
             self._check_id("event_id", event_id)
-            known = self._fold.events.cached(ranker.name, ranker.born, event_id)
+            known = self.fold.events.cached(ranker.name, ranker.born, event_id)
             if known is not None:
                 return self._again(ranker, event_id, request).ranked
-        query = self._fold.query(ranker, request.query)
+        query = self.fold.query(ranker, request.query)
         ready = self._learner(ranker, request.query, query, ask)
         learner = ready.learner
         key = learner.key_at(draw(event_id))
@@ -253,7 +247,7 @@ class Service:
             chosen.propensity, chosen.memo, request.defer, ranker.since, query.since if query else 0,
         )  # fmt: skip
         if query is None or learner is not query.learner:
-            self._fold.ready[id(ranked)] = ready  # of this very list: another may come with the same event_id
+            self.fold.ready[id(ranked)] = ready  # of this very list: another may come with the same event_id
         return ranked
 
     def _learner(self, ranker: Ranker, name: str, query: Query | None, ask: Ask) -> Ready:
@@ -291,7 +285,7 @@ class Service:
                 out.append(None)
                 records.append(found)
                 where.append(n)
-        settled = await self._append(records) if records else []
+        settled = await self.append(records) if records else []
         for n, (_, record), (_, new) in zip(where, records, settled, strict=True):
             assert isinstance(record, Final | Clicked)
             out[n] = self._outcome(ranker, record, new)
@@ -305,7 +299,7 @@ class Service:
         self._check_id("event_id", feedback.event_id)
         if isinstance(feedback.time, str) and len(feedback.time) > self.settings.max_id:  # it is kept in memory, too
             raise ValueError(f"time: {len(feedback.time)} characters, at most {self.settings.max_id} are allowed")
-        event = self._fold.events.get(ranker.name, ranker.born, feedback.event_id)
+        event = self.fold.events.get(ranker.name, ranker.born, feedback.event_id)
         if event is None:
             return FeedbackResult(feedback.event_id, "orphan", detail="no list has this event_id")
         clicks, shown = positions(event.ranked, feedback)
@@ -323,8 +317,8 @@ class Service:
         return name, Final(ranker.name, feedback.event_id, now, "feedback", clicks, shown, feedback.time)
 
     def _outcome(self, ranker: Ranker, record: Final | Clicked, new: bool) -> FeedbackResult:
-        event = self._fold.events.get(ranker.name, ranker.born, record.event)
-        if event is None or self._fold.rankers.get(ranker.name) is not ranker:  # it was deleted meanwhile
+        event = self.fold.events.get(ranker.name, ranker.born, record.event)
+        if event is None or self.fold.rankers.get(ranker.name) is not ranker:  # it was deleted meanwhile
             return FeedbackResult(record.event, "orphan")
         if isinstance(record, Clicked):
             if event.ranked.arm != "holdout" and self._forgotten(ranker, event):
@@ -347,14 +341,14 @@ class Service:
 
     def _forgotten(self, ranker: Ranker, event: Event) -> bool:
         """Whether what was learnt was started anew since the list was made."""
-        return forgotten(event, ranker, self._fold.query(ranker, event.ranked.query))
+        return forgotten(event, ranker, self.fold.query(ranker, event.ranked.query))
 
     async def activate(self, event_id: str, names: Iterable[str]) -> Activation:
         """A deferred list was shown. It is looked for in these rankers."""
         self._check_ready()
-        self._check_named("event_id", event_id)
-        rankers = [self._fold.rankers[name] for name in names if name in self._fold.rankers]
-        events = [self._fold.events.get(ranker.name, ranker.born, event_id) for ranker in rankers]
+        self.check_named("event_id", event_id)
+        rankers = [self.fold.rankers[name] for name in names if name in self.fold.rankers]
+        events = [self.fold.events.get(ranker.name, ranker.born, event_id) for ranker in rankers]
         found = [event for event in events if event is not None]
         if not found:
             raise Refused(404, "no such event", f"event_id={event_id!r}: no list has it")
@@ -366,7 +360,7 @@ class Service:
         if found[0].start is not None:  # shown is shown
             return Activation(event_id, "duplicate")
         name = activated_id(ranked.ranker, event_id, found[0].seq)
-        ((_, new),) = await self._append([(name, Activated(ranked.ranker, event_id, self.now()))])
+        ((_, new),) = await self.append([(name, Activated(ranked.ranker, event_id, self.now()))])
         return Activation(event_id, "activated" if new else "duplicate")
 
     # -- rankers and queries ---------------------------------------------------------------------------------------
@@ -378,16 +372,16 @@ class Service:
     def ranker(self, name: str) -> Ranker:
         self._check_ready()
         try:
-            return self._fold.rankers[name]
+            return self.fold.rankers[name]
         except KeyError:
             raise Refused(404, "no such ranker", f"ranker {name!r}: there is none of this name") from None
 
     def ranker_names(self) -> list[str]:
         self._check_ready()
-        return sorted(self._fold.rankers)
+        return sorted(self.fold.rankers)
 
     def ranker_settings(self) -> dict[str, RankerSettings]:
-        return {name: ranker.settings for name, ranker in self._fold.rankers.items()}
+        return {name: ranker.settings for name, ranker in self.fold.rankers.items()}
 
     def info(self, name: str) -> RankerInfo:
         r = self.ranker(name)
@@ -409,7 +403,7 @@ class Service:
         return self.info(name)
 
     async def _compile_all(self) -> None:
-        for ranker in self._fold.rankers.values():
+        for ranker in self.fold.rankers.values():
             with suppress(ValueError):  # it was taken when there was more memory
                 await self._compile(ranker.settings)
 
@@ -424,144 +418,19 @@ class Service:
             raise ValueError(f"policy={policy.spec!r}: a query takes {size:.3g} bytes, more than the memory for all")
 
     async def _set(self, name: str, settings: RankerSettings) -> None:
-        await self._append([(_once("ranker"), RankerSet(name, self.now(), _explicit(settings)))], urgent=True)
+        settings, chosen = _explicit(settings, self.fold.rankers.get(name)), settings.policy is not None
+        await self.append([(once("ranker"), RankerSet(name, self.now(), settings, chosen))], urgent=True)
 
     async def delete_ranker(self, name: str) -> None:
         self.ranker(name)
-        await self._append([(_once("ranker"), RankerDeleted(name, self.now()))])
+        await self.append([(once("ranker"), RankerDeleted(name, self.now()))])
 
     async def reset(self, name: str, query: str | None = None, *, gone: bool = False) -> None:
         """Forget what was learnt; of one query, or of all."""
         ranker = self.ranker(name)
-        if query is not None and self._fold.query(ranker, query) is None:
-            raise _no_query(name, query)
-        await self._append([(_once("reset"), Reset(name, self.now(), query, gone))])
-
-    def query_names(self, name: str, after: str | None, limit: int) -> list[str]:
-        """Names of queries, sorted; those in memory and those written out. A query may be called ""."""
-        ranker = self.ranker(name)
-        prefix = snapshot_name(name, "")
-        begin = "" if after is None else prefix + after
-        found = {q for r, q in self._fold.queries if r == name and (after is None or q > after)}
-        while names := self._store.snapshot_names(prefix, begin, limit):
-            begin = names[-1]
-            found.update(q for n in names if self._stored(ranker, q := n.removeprefix(prefix)))
-            # those that are no more do not count, so that a page is never short before the end
-            if sum(prefix + q <= begin for q in found) >= limit:
-                break
-        return sorted(found)[:limit]
-
-    def _stored(self, ranker: Ranker, query: str) -> bool:
-        if (ranker.name, query) in self._fold.gone:
-            return False
-        snapshot = self._store.get_snapshot(snapshot_name(ranker.name, query))
-        return snapshot is not None and snapshot.seq >= ranker.since
-
-    def best_first(self, name: str, query_name: str, items: Sequence[ItemId]) -> list[ItemId]:
-        """The items by what was learnt of them; equals, and those not known, in their order."""
-        query = self._fold.query(self.ranker(name), query_name)
-        known = [] if query is None else [item for item in items if item in query.seen]
-        if query is not None and known:
-            best = query.learner.greedy(known, len(known))
-            return [*best, *(item for item in items if item not in query.seen)]  # type: ignore[list-item]
-        return list(items)
-
-    def query(self, name: str, query_name: str) -> QueryState:
-        """What is known of a query, explained."""
-        ranker = self.ranker(name)
-        query = self._fold.query(ranker, query_name)
-        if query is None:
-            raise _no_query(name, query_name)
-        learner = query.learner
-        beliefs = learner.beliefs(now=self.now())
-        changed: dict[Any, int] = {}
-        last = None
-        for alarm in learner.alarms:
-            last = alarm.step
-            for item in learner.items if alarm.everything else [alarm.item]:
-                changed[item] = alarm.step
-        items = [
-            ItemState(
-                item, _finite(b.estimate), _finite(b.bonus), _finite(b.samples), _finite(b.score),
-                query.last_offered(item), changed.get(item),
-            )
-            for item, b in cast(dict[ItemId, Belief], beliefs).items()
-        ]  # fmt: skip
-        return QueryState(
-            name, query_name, ranker.spec, query.steps, query.lists, query.clicks, last, learner.alarm_count,
-            items,
-        )  # fmt: skip
-
-    async def warmstart(self, name: str, rows: Sequence[WarmRow], batch: str | None) -> Counted:
-        """Learn from lists of an old log, in their order. The same batch again counts once."""
-        ranker = self.ranker(name)
-        k, now = ranker.settings.k, self.now()
-        batch = batch or os.urandom(8).hex()
-        self._check_named("batch", batch)
-        records: list[Named] = []
-        for n, row in enumerate(rows):
-            try:
-                self._check_query(row.query)
-                if not row.ranking:
-                    raise ValueError("ranking: must name at least one item")
-                for item in row.ranking:
-                    self._check_id("ranking", item)
-                if len(set(row.ranking)) < len(row.ranking):
-                    raise ValueError(f"ranking={row.ranking!r}: an item occurs twice")
-                if any(not 1 <= c <= len(row.ranking) for c in row.clicks):
-                    raise ValueError(f"clicks={row.clicks!r}: positions go from 1 to {len(row.ranking)}")
-            except ValueError as error:
-                raise Refused(422, "bad request", f"row {n + 1}: {error}") from None
-            clicks = sorted({c for c in row.clicks if c <= k})
-            when = min(now, max(0.0, row.time)) if isinstance(row.time, (int, float)) else now
-            # what a ranker that started anew has forgotten may be told again
-            once = f"w/{name}/{ranker.since}/{batch}/{n}"
-            records.append((once, Warm(name, row.query, now, row.ranking[:k], clicks, when)))
-        new = 0
-        for at in range(0, len(records), 1000):
-            new += sum(is_new for _, is_new in await self._append(records[at : at + 1000]))
-        return Counted(new, len(records) - new)
-
-    async def export(self, name: str) -> AsyncIterator[tuple[str, bytes]]:
-        """The state of every query."""
-        ranker = self.ranker(name)
-        prefix, last = snapshot_name(name, ""), ""
-        await self._upkeep.snapshot([at for at in self._fold.dirty if at[0] == name])
-        while names := self._store.snapshot_names(prefix, last, 100):
-            for last in names:
-                if self.stopping:  # half an export must not look like a whole one
-                    raise Refused(503, "Stopping", "the service is stopping")
-                query = last.removeprefix(prefix)
-                if self.ranker(name) is not ranker:
-                    raise Refused(409, "no such ranker", f"ranker {name!r}: was deleted meanwhile")
-                if (name, query) in self._fold.gone:
-                    continue
-                snapshot = self._store.get_snapshot(last)
-                if snapshot is not None and snapshot.seq >= ranker.since:
-                    yield query, snapshot.body
-            await asyncio.sleep(0)
-
-    async def import_(self, name: str, states: Sequence[tuple[str, bytes]]) -> Counted:
-        """Take over the state of queries from another service with the same policy."""
-        ranker = self.ranker(name)
-        now = self.now()
-        records: list[Named] = []
-        for query, state in states:
-            try:
-                self._check_query(query)
-                saved = Query.from_bytes(state)
-                learner = saved.learner
-                if not saved.fits(ranker.policy, ranker.settings.k):
-                    raise ValueError(
-                        f"of {learner.policy.spec} with k={learner.k}, this ranker has {ranker.spec} with"
-                        f" k={ranker.settings.k}"
-                    )
-            except ValueError as error:
-                raise Refused(422, "bad state", f"query {query!r}: {error}") from None
-            records.append((_once("import"), Imported(name, query, now, state)))
-        for at in range(0, len(records), 100):
-            await self._append(records[at : at + 100])
-        return Counted(len(records))
+        if query is not None and self.fold.query(ranker, query) is None:
+            raise no_query(name, query)
+        await self.append([(once("reset"), Reset(name, self.now(), query, gone))])
 
     # -- limits ----------------------------------------------------------------------------------------------------
 
@@ -572,35 +441,35 @@ class Service:
     def _check_id(self, name: str, value: ItemId) -> None:
         check_id(name, value, self.settings.max_id)
 
-    def _check_named(self, name: str, value: str) -> None:
+    def check_named(self, name: str, value: str) -> None:
         """An id that is not in a body."""
         try:
             self._check_id(name, value)
         except ValueError as error:
             raise Refused(422, "bad request", str(error)) from None
 
-    def _check_query(self, query: str) -> None:
-        if len(query) > self.settings.max_query:
-            raise ValueError(f"query: {len(query)} characters, at most {self.settings.max_query} are allowed")
 
+def _explicit(settings: RankerSettings, before: Ranker | None) -> RankerSettings:
+    """With the policy named: a later version may have another default, and the log must mean the same.
 
-def _explicit(settings: RankerSettings) -> RankerSettings:
-    """With the policy named: a later version may have another default, and the log must mean the same."""
+    A ranker that has the default of an earlier version keeps it: what it has learnt is worth more than a better policy
+    that begins with nothing.
+    """
+    if settings.policy is None and before is not None and not before.chosen:
+        kept = structs.replace(settings, policy=before.settings.policy)
+        if (settings.mode == "safe") == (before.settings.mode == "safe"):  # which has a policy of its own
+            return kept
     return structs.replace(settings, policy=policy_of(settings).spec)
-
-
-def _finite(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else float(value)
 
 
 def _taken(event_id: str) -> Refused:
     return Refused(409, "event id taken", f"event_id={event_id!r}: was used for another query")
 
 
-def _no_query(ranker: str, query: str) -> Refused:
+def no_query(ranker: str, query: str) -> Refused:
     return Refused(404, "no such query", f"query {query!r}: ranker {ranker!r} has never been asked it")
 
 
-def _once(kind: str) -> str:
+def once(kind: str) -> str:
     """An id for what is done as often as it is asked."""
     return f"{kind}/{os.urandom(12).hex()}"

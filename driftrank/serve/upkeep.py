@@ -136,6 +136,11 @@ class Upkeep:
                 self.room.set()
         self._full.clear()
 
+    async def dirty(self) -> list[tuple[str, str]]:
+        """Queries that differ from their snapshots, once those that are being written are so or are dirty again."""
+        async with self._snapshotting:
+            return list(self._fold.dirty)
+
     async def snapshot(self, which: Sequence[tuple[str, str]], slice_: int = _SLICE, pause: float = 0.0) -> None:
         """Write queries, some at a time; what cannot be written is dirty as before."""
         for n in range(0, len(which), slice_):
@@ -157,7 +162,9 @@ class Upkeep:
 
     async def _take_checkpoints(self) -> None:
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._checkpoint_due.wait(), self._settings.checkpoint_seconds)
+            # not wait_for(), which before Python 3.12 may overlook that the task is cancelled
+            async with asyncio.timeout(self._settings.checkpoint_seconds):
+                await self._checkpoint_due.wait()
         if self._new:
             await self.checkpoint()
         await self._clean_up()
@@ -169,9 +176,7 @@ class Upkeep:
             fold, new = self._fold, self._new
             self._checkpoint_due.clear()
             checkpoint, gone = fold.checkpoint(), list(fold.gone)
-            async with self._snapshotting:  # those that are being written may yet be dirty again
-                dirty = list(fold.dirty)
-            await self.snapshot(dirty, *((_SLICE, 0.0) if hurry else (_SMALL_SLICE, _PAUSE)))
+            await self.snapshot(await self.dirty(), *((_SLICE, 0.0) if hurry else (_SMALL_SLICE, _PAUSE)))
             # a query that came back is in memory, or its snapshot is a new one
             gone = [at for at in gone if at in fold.gone and at not in fold.queries]
             await self._committer.put_snapshots([checkpoint], [snapshot_name(*at) for at in gone])

@@ -14,15 +14,18 @@ from driftrank.serve.config import ServerSettings
 from driftrank.serve.fold import Fold
 from driftrank.serve.metrics import Metrics
 from driftrank.serve.problems import Refused
+from driftrank.serve.queries import Queries
 from driftrank.serve.records import Record, decode
 from driftrank.serve.service import Replay, Service
 from driftrank.serve.store.base import Snapshot
 from driftrank.serve.store.sqlite import SQLiteStore
+from driftrank.serve.transfer import Transfer
 from driftrank.wire import (
     Activation,
     Counted,
     Feedback,
     FeedbackResult,
+    QueryState,
     RankerInfo,
     RankerSettings,
     RankRequest,
@@ -84,7 +87,7 @@ class House:
         starting = asyncio.ensure_future(self.service.start())
         if self._tiny:  # no query has room: each is written out and read again
             await asyncio.sleep(0)
-            self.service._upkeep._memory = 1
+            self.service.upkeep._memory = 1
         return await starting
 
     def stop(self) -> None:
@@ -138,7 +141,7 @@ class House:
         return self.run(self.service.activate(event, [ranker]))
 
     def warmstart(self, rows: Sequence[WarmRow], batch: str | None = None, ranker: str = "default") -> Counted:
-        return self.run(self.service.warmstart(ranker, rows, batch))
+        return self.run(self.transfer.warmstart(ranker, rows, batch))
 
     def put(self, ranker: str = "default", **settings: Any) -> RankerInfo:
         return self.run(self.service.put_ranker(ranker, RankerSettings(**settings)))
@@ -151,12 +154,12 @@ class House:
 
     def export(self, ranker: str = "default") -> dict[str, bytes]:
         async def all_of_it() -> dict[str, bytes]:
-            return {query: state async for query, state in self.service.export(ranker)}
+            return {query: state async for query, state in self.transfer.export(ranker)}
 
         return self.run(all_of_it())
 
     def import_(self, states: dict[str, bytes], ranker: str = "default") -> Counted:
-        return self.run(self.service.import_(ranker, list(states.items())))
+        return self.run(self.transfer.import_(ranker, list(states.items())))
 
     def info(self, ranker: str = "default") -> RankerInfo:
         return self.service.info(ranker)
@@ -177,37 +180,48 @@ class House:
 
     def finalise(self) -> None:
         async def until_done() -> None:
-            while await self.service._upkeep.finalise():
+            while await self.service.upkeep.finalise():
                 pass
 
         self.run(until_done())
 
     def checkpoint(self) -> None:
-        self.run(self.service._upkeep.checkpoint())
+        self.run(self.service.upkeep.checkpoint())
 
     def write_out(self) -> None:
         """As much as the memory says."""
-        self.run(self.service._upkeep.shrink())
+        self.run(self.service.upkeep.shrink())
 
     def clean_up(self) -> None:
         """All snapshots that are of no use are dropped."""
         self.checkpoint()
-        self.run(self.service._upkeep._clean_up())
+        self.run(self.service.upkeep._clean_up())
 
     def forget_old(self) -> None:
-        self.run(self.service._upkeep._forget_old())
+        self.run(self.service.upkeep._forget_old())
 
     # -- looking in ------------------------------------------------------------------------------------------------
 
     @property
     def fold(self) -> Fold:
-        return self.service._fold
+        return self.service.fold
+
+    @property
+    def queries(self) -> Queries:
+        return Queries(self.service)
+
+    @property
+    def transfer(self) -> Transfer:
+        return Transfer(self.service)
+
+    def query(self, name: str, ranker: str = "default") -> QueryState:
+        return self.queries.state(ranker, name)
 
     def log(self) -> list[tuple[int, Record]]:
         return [(entry.seq, decode(entry.body)) for entry in self.store.read(0, 1_000_000)]
 
     def names(self, ranker: str = "default") -> list[str]:
-        return self.service.query_names(ranker, None, 1000)
+        return self.queries.names(ranker, None, 1000)
 
     def state(self) -> dict[str, Any]:
         return state_of(self.fold, {name: self.names(name) for name in self.fold.rankers})

@@ -64,13 +64,13 @@ class Crowd:
             (some, lambda: service.reset("default", query, gone=True)),
             (few, lambda: service._set("default", settings)),
             (few, lambda: self.made_again(settings)),
-            (some, lambda: service.warmstart("default", rows, chance.choice([None, "x", "y"]))),
+            (some, lambda: self.house.transfer.warmstart("default", rows, chance.choice([None, "x", "y"]))),
             (some, self.export),
-            (some, lambda: service.import_("default", list(self.states.items()))),
-            (some, lambda: service._upkeep.checkpoint()),
-            (some, lambda: service._upkeep.shrink()),
-            (some, lambda: service._upkeep.finalise()),
-            (some, lambda: service._upkeep._clean_up()),
+            (some, lambda: self.house.transfer.import_("default", list(self.states.items()))),
+            (some, lambda: service.upkeep.checkpoint()),
+            (some, lambda: service.upkeep.shrink()),
+            (some, lambda: service.upkeep.finalise()),
+            (some, lambda: service.upkeep._clean_up()),
         ]  # fmt: skip
         return chance.choices([work for _, work in what], [n for n, _ in what])[0]()
 
@@ -79,7 +79,7 @@ class Crowd:
         await self.house.service._set("default", settings)
 
     async def export(self) -> None:
-        self.states = {query: state async for query, state in self.house.service.export("default")}
+        self.states = {query: state async for query, state in self.house.transfer.export("default")}
 
     async def all_at_once(self, n: int) -> None:
         results = await asyncio.gather(*[self.one() for _ in range(n)], return_exceptions=True)

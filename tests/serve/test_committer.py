@@ -160,7 +160,7 @@ def test_a_record_that_cannot_be_written_down_hurts_nobody_else(committing):
         good = committer.append([named(1)])
         with pytest.raises(UnicodeEncodeError):
             committer.append([("id", Activated("r", "\ud800", 0.0))])
-        await asyncio.wait_for(good, 5)
+        await asyncio.wait_for(good, 30)
         assert committer.queued == 0
 
     committing(work)
@@ -177,7 +177,7 @@ def test_a_fold_that_fails_ends_it(tmp_path, caplog):
         with _Moody(tmp_path / "x.db", durability="relaxed") as store:
             committer = Committer(store, fold, limit=10)
             calls = [committer.append([named(n)]) for n in range(3)]
-            results = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 5)
+            results = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 30)
             assert results[0] == [(1, True)]
             assert [type(e) for e in results[1:]] == [StoreError] * 2
             with pytest.raises(StoreError, match="start the service again"):

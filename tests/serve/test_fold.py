@@ -262,7 +262,7 @@ class Life(RuleBasedStateMachine):
     @rule()
     def save(self):
         self.saved = {
-            query: (state, *self.there[query], self.house.service.query("default", query).lists)
+            query: (state, *self.there[query], self.house.query(query).lists)
             for query, state in self.house.export().items()
         }
         assert self.saved.keys() == self.there.keys()
@@ -277,7 +277,7 @@ class Life(RuleBasedStateMachine):
             with self.house.refused(422, "this ranker has"):
                 self.house.import_({query: state})
             return
-        before = self.house.service.query("default", query).lists if query in self.there else 0
+        before = self.house.query(query).lists if query in self.there else 0
         self.house.import_({query: state})
         self.lists += lists - before
         self.steps += steps - self.there.get(query, [0, 0])[0]
@@ -335,7 +335,7 @@ class Life(RuleBasedStateMachine):
             return
         assert self.house.names() == sorted(self.there)
         for query, (steps, clicks) in self.there.items():
-            state = self.house.service.query("default", query)
+            state = self.house.query(query)
             assert (state.steps, state.clicks) == (steps, clicks)
 
 
@@ -462,7 +462,7 @@ def test_an_import_while_the_ranker_becomes_another(tmp_path):
 
         async def both() -> None:
             put = house.service.put_ranker("default", RankerSettings(policy="CascadeDUCB", k=2))
-            await asyncio.gather(put, house.service.import_("default", [("p", state)]))
+            await asyncio.gather(put, house.transfer.import_("default", [("p", state)]))
 
         house.run(both())
         house.rank("p", list("abcd"))
@@ -490,7 +490,7 @@ def test_a_list_made_before_and_written_after(tmp_path, one, other, what):
                 "reset": lambda: [service.reset("default", "q")],
                 "gone": lambda: [service.reset("default", "q", gone=True)],
                 "deleted": lambda: [service.delete_ranker("default"), service._set("default", settings)],
-                "import": lambda: [service.import_("default", [("q", state)])],
+                "import": lambda: [house.transfer.import_("default", [("q", state)])],
             }[what]()
             ranked = service.rank("default", [RankRequest("q", items, event_id="between")])
             return (await asyncio.gather(*before, ranked))[-1]

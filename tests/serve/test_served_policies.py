@@ -29,7 +29,7 @@ def test_served(tmp_path, name):
         house.pass_(100)
         before = house.state()
         assert house.info().steps == 40
-        state = house.service.query("default", "q")
+        state = house.query("q")
         assert all(item.estimate is None or -1e9 < item.estimate < 1e9 for item in state.items)
         assert not differences(before, house.folded_anew())
         house.restart()

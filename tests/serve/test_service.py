@@ -10,7 +10,7 @@ import pytest
 
 from driftrank.policies.registry import parse_policy
 from driftrank.serve.records import Final, Ranked, RankerSet
-from driftrank.wire import Clicked, Feedback, Item, RankRequest, WarmRow
+from driftrank.wire import Clicked, Feedback, Item, RankerSettings, RankRequest, WarmRow
 from tests.serve.house import House, differences
 
 ITEMS = ["a", "b", "c", "d", "e"]
@@ -39,7 +39,7 @@ def test_candidates_differ_from_call_to_call(house):
         assert set(shown) <= set(items)
         assert len(set(shown)) == len(shown)
         house.feedback(f"e:{n}", [shown[0]] if isinstance(shown[0], str) else [1])
-    state = house.service.query("default", "q")
+    state = house.query("q")
     assert {item.id for item in state.items} == {*ITEMS, *range(5)}
     assert state.steps == state.lists == state.clicks == 60
 
@@ -261,7 +261,7 @@ def test_shadow_answers_the_baseline_and_learns(tmp_path):
             assert house.outcome(f"e:{n}", ["b"]) == "counted"
         assert {item.why for item in house.rank("q", ITEMS).items} == {"baseline"}
         assert house.shown("q", ITEMS) == ["a", "b", "c"], "the items as given"
-        believed = {item.id: item.estimate for item in house.service.query("default", "q").items}
+        believed = {item.id: item.estimate for item in house.query("q").items}
         assert believed["b"] > believed["c"]
         how = {"policy": "CascadeUCB1", "k": 3}
         house.put(**how)  # live: what was learnt stays
@@ -352,15 +352,40 @@ def test_first_lists_with_other_features_at_the_same_time(contextual):
 
 def test_an_old_log_for_a_query_with_features(contextual):
     contextual.rank("q", described({"a": [1.0, 0.0], "b": [0.0, 1.0]}))
-    contextual.warmstart([WarmRow("q", ["a", "new"], [1]), WarmRow("fresh", ["x", "y"], [])])
+    good = WarmRow("q", described({"b": [0.0, 1.0], "new": [0.5, 0.5]}), [1])
+    for row, says in (
+        (WarmRow("q", ["a", "other"], [1]), "features: must be given, as for the other items"),
+        (WarmRow("q", described({"new": [0.0, 1.0, 2.0]})), "features"),
+        (WarmRow("q", [Item("a", [0.0, 1.0]), "b"]), "features: must be given for all items or for none"),
+        (WarmRow("q", described({"a": [0.0, float("nan")]})), "features: must be finite numbers"),
+    ):
+        with contextual.refused(422, f"row 2: {says}"):
+            contextual.warmstart([good, row])
+    assert contextual.info().steps == 0, "all or none"
+    assert contextual.warmstart([good, WarmRow("fresh", ["x", "y"], [2])]).counted == 2
+    learner = contextual.fold.query(contextual.fold.rankers["default"], "q").learner
+    own = parse_policy(LINEAR).start(["a", "b"], 2, features=[[1.0, 0.0], [0.0, 1.0]], query="q", slots=2)
+    own.add_items(["new"], features=[[0.5, 0.5]])
+    own.update(["b", "new"], [1, 0], now=contextual.clock.now)
+    assert own.to_bytes() == learner.to_bytes()
+    assert (contextual.info().steps, contextual.info().clicks) == (2, 2)
     contextual.checkpoint()
+    contextual.recover()
+    assert (contextual.info().steps, contextual.info().clicks) == (2, 2)
     assert contextual.shown("q", described({"a": [1.0, 0.0]})) == ["a"]
+
+
+def test_features_of_an_old_log_for_a_policy_that_looks_at_none(tmp_path):
+    with House(tmp_path) as house:
+        assert house.warmstart([WarmRow("q", described({"a": [1.0], "b": [2.0, 3.0]}), [1])]).counted == 1
+        assert house.query("q").clicks == 1
 
 
 def test_an_old_log_for_many_positions_without_features(tmp_path):
     with House(tmp_path, LINEAR, ranker={"k": 2}) as house:
         house.put("long", policy=LINEAR, k=100)
-        house.warmstart([WarmRow("q", ["a", "b"], [1])], ranker="long")
+        with house.refused(422, "row 1: features: must be given for more than 64 items"):
+            house.warmstart([WarmRow("q", ["a", "b"], [1])], ranker="long")
         house.recover()
         assert len(house.shown("q", described({"a": [1.0], "b": [0.0]}), ranker="long")) == 2
 
@@ -566,7 +591,7 @@ def test_silence(tmp_path, silence, steps):
         assert (house.info().pending, house.info().steps, house.info().clicks) == (0, steps, 0)
         assert house.outcome("e", [1]) == "late"
         assert house.outcome("e", []) == "late"
-        believed = house.service.query("default", "q").items
+        believed = house.query("q").items
         assert sorted(item.samples for item in believed) == ([0, 0, 1, 1, 1] if steps else [0] * 5), "all were examined"
 
 
@@ -588,7 +613,7 @@ def test_quiet_traffic(tmp_path):
             while house.info().pending:
                 await asyncio.sleep(0.01)
 
-        house.run(asyncio.wait_for(wait(), 5))
+        house.run(asyncio.wait_for(wait(), 30))
         assert house.info().steps == 1
 
 
@@ -632,7 +657,7 @@ def test_a_state_from_a_machine_whose_clock_is_ahead(tmp_path):
         for n in range(20):
             house.rank("q", ITEMS, f"e{n}")
             house.feedback(f"e{n}", [1])
-        state = house.service.query("default", "q")
+        state = house.query("q")
         assert all(item.estimate is not None and 0 <= item.estimate <= 1 for item in state.items), state
         assert all(item.samples is not None and 0 <= item.samples <= 200 for item in state.items), state
 
@@ -650,7 +675,7 @@ def test_settings_that_keep_what_was_learnt(house):
         assert house.put(**how | change).steps == 0
         assert house.put(**how).queries == 0
         with house.refused(404, "never been asked"):
-            house.service.query("default", "q")
+            house.query("q")
         house.rank("q", ITEMS, str(change))
         house.feedback(str(change), [1])
         assert house.info().steps == 1
@@ -676,8 +701,8 @@ def test_nothing_gets_in_before_the_replay_is_over(tmp_path):
             house.service.feedback("default", [Feedback("e")]),
             house.service.delete_ranker("default"),
             house.service.reset("default"),
-            house.service.warmstart("default", [WarmRow("q", ["a"])], None),
-            house.service.import_("default", []),
+            house.transfer.warmstart("default", [WarmRow("q", ["a"])], None),
+            house.transfer.import_("default", []),
         ):
             with house.refused(503, "starting or stopping"):
                 house.run(work)
@@ -709,12 +734,12 @@ def test_names_of_queries_page_by_page(tmp_path):
         for tiny in (False, True):
             house.run(house.service.rank("default", [RankRequest(name, ["x"]) for name in kept]))
             got, after = [], None
-            while page := house.service.query_names("default", after, 7):
+            while page := house.queries.names("default", after, 7):
                 assert len(page) == 7 or len(got) + len(page) == len(kept)
                 got += page
                 after = page[-1]
             assert got == sorted(kept)
-            house.service._upkeep._memory = 1
+            house.service.upkeep._memory = 1
             house.write_out()
             assert not house.fold.queries, tiny
 
@@ -772,7 +797,32 @@ def test_whatever_the_memory_the_same_answers(tmp_path, policy):
                     assert not house.fold.queries
                     if n % 20 == 0:
                         house.recover()
-            out.append({name: house.service.query("default", name) for name in house.names()})
+            out.append({name: house.query(name) for name in house.names()})
         return out
 
     assert life(tmp_path / "plenty", False) == life(tmp_path / "tiny", True)
+
+
+# -- a later version -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", [{}, {"k": 3, "wait": 100}])
+def test_a_later_version_with_another_default_policy(tmp_path, monkeypatch, how):
+    """A ranker that nobody named a policy for keeps the one it has learnt with; one begun later has the new one."""
+    settings = {"rankers": {"default": RankerSettings(**how)}} if how else {}
+    with House.at(tmp_path, **settings) as house:
+        house.rank("q", ["a", "b"], "e")
+        house.feedback("e", [1])
+        first = house.info().settings.policy
+        house.checkpoint()
+    monkeypatch.setattr("driftrank.serve.ranker_settings.default_policy", lambda: parse_policy("CascadeUCB1"))
+    with House.at(tmp_path, **settings) as house:
+        assert (house.info().settings.policy, house.info().steps) == (first, 1)
+        house.put(**how, holdout=0.5)
+        assert (house.info().settings.policy, house.info().steps) == (first, 1)
+        assert house.put("new").settings.policy == "CascadeUCB1"
+        assert house.put(mode="safe").settings.policy.startswith("BubbleRank")
+        assert house.put(**how).settings.policy == "CascadeUCB1"
+        house.recover()
+        assert house.put("new", policy="CascadeTS").settings.policy == "CascadeTS"
+        assert house.put("new").settings.policy == "CascadeUCB1", "one that was chosen does not stay"

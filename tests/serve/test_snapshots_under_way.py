@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from driftrank.serve.config import ServerSettings
+from driftrank.serve.queries import Queries
 from driftrank.serve.service import Service
 from driftrank.serve.store.base import Snapshot, StoreFull
 from driftrank.serve.store.sqlite import SQLiteStore
+from driftrank.serve.transfer import Transfer
 from driftrank.wire import Feedback, RankerSettings, RankRequest
 
 
@@ -45,7 +47,7 @@ def run(path: Path, work: Callable[[Service, _Slow], Awaitable[None]]) -> None:
             await work(service, store)
         finally:
             store.go.set()
-            await service._upkeep.stop()
+            await service.upkeep.stop()
             await service._committer.close()
             store.close()
 
@@ -66,21 +68,21 @@ async def writing(store: _Slow) -> None:
 def test_a_query_stays_in_memory_until_its_snapshot_is_durable(tmp_path: Path) -> None:
     async def work(service: Service, store: _Slow) -> None:
         await step(service, "e1")
-        await service._upkeep.checkpoint()
+        await service.upkeep.checkpoint()
         await step(service, "e2")
         store.go.clear()
         store.began.clear()
-        checkpoint = asyncio.create_task(service._upkeep.checkpoint())
+        checkpoint = asyncio.create_task(service.upkeep.checkpoint())
         await writing(store)
-        service._upkeep._memory = 1  # nothing has room any more
-        shrinking = asyncio.create_task(service._upkeep.shrink())
+        service.upkeep._memory = 1  # nothing has room any more
+        shrinking = asyncio.create_task(service.upkeep.shrink())
         await asyncio.sleep(0.05)
-        assert service.query("default", "q").steps == 2
+        assert Queries(service).state("default", "q").steps == 2
         store.go.set()
         await checkpoint
         await shrinking
-        assert not service._fold.queries
-        assert service.query("default", "q").steps == 2
+        assert not service.fold.queries
+        assert Queries(service).state("default", "q").steps == 2
 
     run(tmp_path / "x.db", work)
 
@@ -88,24 +90,44 @@ def test_a_query_stays_in_memory_until_its_snapshot_is_durable(tmp_path: Path) -
 def test_a_checkpoint_does_not_count_on_a_snapshot_that_fails(tmp_path: Path) -> None:
     async def work(service: Service, store: _Slow) -> None:
         await step(service, "e1")
-        await service._upkeep.checkpoint()
+        await service.upkeep.checkpoint()
         await step(service, "e2")
         store.go.clear()
         store.began.clear()
         store.full = True
-        service._upkeep._memory = 1
-        shrinking = asyncio.create_task(service._upkeep.shrink())
+        service.upkeep._memory = 1
+        shrinking = asyncio.create_task(service.upkeep.shrink())
         await writing(store)
-        checkpoint = asyncio.create_task(service._upkeep.checkpoint())
+        checkpoint = asyncio.create_task(service.upkeep.checkpoint())
         await asyncio.sleep(0.05)
         store.go.set()
         with pytest.raises(StoreFull):
             await shrinking
         await checkpoint
-        service._upkeep._new = 0  # no checkpoint at the end: as though it had been killed here
+        service.upkeep._new = 0  # no checkpoint at the end: as though it had been killed here
 
     async def afterwards(service: Service, store: _Slow) -> None:
-        assert service.query("default", "q").steps == 2
+        assert Queries(service).state("default", "q").steps == 2
 
     run(tmp_path / "x.db", work)
     run(tmp_path / "x.db", afterwards)
+
+
+def test_an_export_waits_for_what_is_being_written(tmp_path: Path) -> None:
+    async def work(service: Service, store: _Slow) -> None:
+        await step(service, "e1")
+        store.go.clear()
+        store.began.clear()
+        checkpoint = asyncio.create_task(service.upkeep.checkpoint())
+        await writing(store)
+
+        async def names() -> list[str]:
+            return [query async for query, _ in Transfer(service).export("default")]
+
+        export = asyncio.create_task(names())
+        await asyncio.sleep(0.05)
+        store.go.set()
+        assert await export == ["q"]
+        await checkpoint
+
+    run(tmp_path / "x.db", work)

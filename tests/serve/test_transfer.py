@@ -116,9 +116,7 @@ def test_from_one_service_to_another(tmp_path, spec):
         assert not differences(other.state(), other.folded_anew())
         assert other.import_(states).counted == 3, "replaces what is there"
         assert other.info().queries == 3
-        assert {
-            query: state.steps for query in states if (state := other.service.query("default", query))
-        } == dict.fromkeys(states, 20)
+        assert {query: state.steps for query in states if (state := other.query(query))} == dict.fromkeys(states, 20)
 
 
 def test_states_that_do_not_fit(tmp_path):
@@ -166,7 +164,7 @@ def test_an_export_while_things_change(tmp_path):
 
         async def export() -> list[str]:
             names = []
-            async for name, state in house.service.export("default"):
+            async for name, state in house.transfer.export("default"):
                 Query.from_bytes(state)
                 names.append(name)
                 if len(names) == 50:
@@ -177,7 +175,7 @@ def test_an_export_while_things_change(tmp_path):
         assert house.run(export()) == [f"q{n:03}" for n in range(250) if n != 200]
 
         async def deleted() -> None:
-            async for name, _ in house.service.export("default"):
+            async for name, _ in house.transfer.export("default"):
                 if name == "q010":
                     await house.service.delete_ranker("default")
                     settings = house.settings.rankers["default"]

@@ -64,7 +64,7 @@ def test_checkpoints_are_made_when_enough_is_new(tmp_path):
             while house.store.get_snapshot(CHECKPOINT) is None:
                 await asyncio.sleep(0.01)
 
-        house.run(asyncio.wait_for(wait(), 5))
+        house.run(asyncio.wait_for(wait(), 30))
         assert house.recover().records == 0
 
 
@@ -76,8 +76,23 @@ def test_checkpoints_are_made_after_a_while(tmp_path):
             while (found := house.store.get_snapshot(CHECKPOINT)) is None or found.seq < 7:
                 await asyncio.sleep(0.01)
 
-        house.run(asyncio.wait_for(wait(), 5))
+        house.run(asyncio.wait_for(wait(), 30))
         assert house.recover().records == 0
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_stop_while_a_checkpoint_falls_due(tmp_path, turns):
+    with House(tmp_path) as house:
+        fill(house, 5)
+
+        async def both() -> None:
+            await asyncio.sleep(0.01)  # until it waits
+            house.service.upkeep._checkpoint_due.set()
+            for _ in range(turns):  # of the event loop
+                await asyncio.sleep(0)
+            await house.service.upkeep.stop()
+
+        house.run(asyncio.wait_for(both(), 30))
 
 
 def test_requests_go_on_while_a_checkpoint_is_made(tmp_path):
@@ -85,7 +100,7 @@ def test_requests_go_on_while_a_checkpoint_is_made(tmp_path):
         fill(house, 300)
 
         async def both() -> None:
-            checkpoint = asyncio.ensure_future(house.service._upkeep.checkpoint())
+            checkpoint = asyncio.ensure_future(house.service.upkeep.checkpoint())
             for n in range(50):
                 await house.service.rank("default", [RankRequest(f"p{n % 7}", ITEMS, event_id=f"g:{n}")])
                 if n == 20:
@@ -193,7 +208,7 @@ def test_silence_goes_on_by_itself_after_a_full_disk(tmp_path, caplog):
             while house.info().pending:
                 await asyncio.sleep(0.01)
 
-        house.run(asyncio.wait_for(wait(), 10))
+        house.run(asyncio.wait_for(wait(), 30))
         assert house.info().steps == 3
 
 
@@ -339,7 +354,7 @@ def test_a_snapshot_of_another_version_of_the_policy_is_told_and_the_query_start
         house.restart()
         monkeypatch.setattr("driftrank.policies.cascade_ucb1.CascadeUCB1.version", 2)
         house.rank("q", ITEMS, event="after")
-        assert house.service.query("default", "q").steps == 0
+        assert house.query("q").steps == 0
     assert "starts anew: its snapshot cannot be used" in caplog.text
 
 

@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 from driftrank.kernels.rng import key_of
 from driftrank.serve.api.described import answered, decoded, route
 from driftrank.serve.problems import Refused
+from driftrank.serve.queries import Queries
 from driftrank.serve.service import Service
 from driftrank.wire import Feedback, Item, ItemId, RankRequest
 
@@ -88,6 +89,8 @@ _EXAMPLE = {
 
 
 def router(service: Service) -> APIRouter:
+    queries = Queries(service)
+
     async def rank(request: Request) -> Response:
         """Choose an action, as Azure Personalizer does.
 
@@ -115,7 +118,7 @@ def router(service: Service) -> APIRouter:
             raise Refused(409, "Event id taken", detail)
         p = chosen.propensity if isinstance(chosen.propensity, float) else 1.0
         left = max(0.0, 1.0 - p) / len(rest) if rest else 0.0
-        below = [RankedAction(str(id_), left) for id_ in service.best_first(name, query, rest)]
+        below = [RankedAction(str(id_), left) for id_ in queries.best_first(name, query, rest)]
         order = iter([RankedAction(str(chosen.id), p), *below])
         # those excluded keep their places
         ranking = [RankedAction(a.id, 0.0) if a.id in excluded else next(order) for a in said.actions]

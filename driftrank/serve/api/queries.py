@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from driftrank.serve.api.described import answered, route
 from driftrank.serve.problems import Refused
+from driftrank.serve.queries import Queries
 from driftrank.serve.service import Service
 from driftrank.wire import QueryState
 
@@ -15,17 +16,19 @@ _MOST = 1000
 
 
 def router(service: Service) -> APIRouter:
+    known = Queries(service)
+
     async def queries(request: Request) -> Response:
         """The names of a ranker's queries, sorted; those after one, a page at a time."""
         limit = request.query_params.get("limit", "100")
         if not limit.isascii() or not limit.isdigit() or len(limit) > 9 or not 1 <= int(limit) <= _MOST:
             raise Refused(422, "Bad value", f"limit={limit!r}: must be an integer from 1 to {_MOST}")
         after = request.query_params.get("after")
-        return answered(service.query_names(request.path_params["ranker"], after, int(limit)))
+        return answered(known.names(request.path_params["ranker"], after, int(limit)))
 
     async def query(request: Request) -> Response:
         """What was learnt of a query: how attractive each item is, how sure that is, what changed."""
-        return answered(service.query(request.path_params["ranker"], request.path_params["query"]))
+        return answered(known.state(request.path_params["ranker"], request.path_params["query"]))
 
     async def delete_query(request: Request) -> Response:
         """Delete a query and all that was learnt of it."""

@@ -12,6 +12,7 @@ from starlette.responses import StreamingResponse
 from driftrank.serve.api.described import answered, decoded, route
 from driftrank.serve.problems import Refused
 from driftrank.serve.service import Service
+from driftrank.serve.transfer import Transfer
 from driftrank.wire import Counted, SavedQuery, WarmRow
 
 _ROWS = msgspec.json.Decoder(list[WarmRow])
@@ -20,6 +21,8 @@ _EXAMPLE = [{"query": "running shoes", "ranking": ["a", "b", "c"], "clicks": [2]
 
 
 def router(service: Service) -> APIRouter:
+    transfer = Transfer(service)
+
     async def warmstart(request: Request) -> Response:
         """Learn from the lists of an old click log, in their order.
 
@@ -27,7 +30,7 @@ def router(service: Service) -> APIRouter:
         are not in the future; without any, the lists count as of now.
         """
         rows = decoded(_ROWS, await request.body())
-        counted = await service.warmstart(request.path_params["ranker"], rows, request.query_params.get("batch"))
+        counted = await transfer.warmstart(request.path_params["ranker"], rows, request.query_params.get("batch"))
         return answered(counted)
 
     async def export(request: Request) -> Response:
@@ -36,7 +39,7 @@ def router(service: Service) -> APIRouter:
         service.ranker(name)
 
         async def lines() -> AsyncIterator[bytes]:
-            async for query, state in service.export(name):
+            async for query, state in transfer.export(name):
                 yield msgspec.json.encode(SavedQuery(query, base64.b64encode(state).decode())) + b"\n"
 
         return StreamingResponse(lines(), media_type="application/x-ndjson")
@@ -52,7 +55,7 @@ def router(service: Service) -> APIRouter:
                 states.append((saved.query, base64.b64decode(saved.state, validate=True)))
             except ValueError as error:
                 raise Refused(422, "Bad value", f"line {n + 1}: state is no base64 ({error})") from None
-        return answered(await service.import_(request.path_params["ranker"], states))
+        return answered(await transfer.import_(request.path_params["ranker"], states))
 
     out = APIRouter(tags=["transfer"])
     batch = {"batch": {"schema": {"type": "string"}, "description": "A name for these rows, to count them once."}}

@@ -1,0 +1,116 @@
+"""What was learnt elsewhere: lists of old click logs, and the states of other services."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Sequence
+
+from driftrank.policies.learner import Learner
+from driftrank.serve.committer import Named
+from driftrank.serve.fold import Ranker, snapshot_name
+from driftrank.serve.items import check_query, ids_and_features
+from driftrank.serve.problems import Refused
+from driftrank.serve.query import Query, extend
+from driftrank.serve.records import Imported, Warm
+from driftrank.serve.service import Service, once
+from driftrank.wire import Counted, ItemId, WarmRow
+
+
+class Transfer:
+    """Into the rankers of a service, and out of them."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def warmstart(self, name: str, rows: Sequence[WarmRow], batch: str | None) -> Counted:
+        """Learn from lists of an old log, in their order. The same batch again counts once."""
+        service = self._service
+        ranker, now = service.ranker(name), service.now()
+        batch = batch or os.urandom(8).hex()
+        service.check_named("batch", batch)
+        records: list[Named] = []
+        trial: dict[str, Learner] = {}
+        for n, row in enumerate(rows):
+            try:
+                record = self._warm(ranker, row, now, trial)
+            except ValueError as error:
+                raise Refused(422, "bad request", f"row {n + 1}: {error}") from None
+            # what a ranker that started anew has forgotten may be told again
+            records.append((f"w/{name}/{ranker.since}/{batch}/{n}", record))
+        new = 0
+        for at in range(0, len(records), 1000):
+            new += sum(is_new for _, is_new in await service.append(records[at : at + 1000]))
+        return Counted(new, len(records) - new)
+
+    def _warm(self, ranker: Ranker, row: WarmRow, now: float, trial: dict[str, Learner]) -> Warm:
+        service, k = self._service, ranker.settings.k
+        check_query(row.query, service.settings)
+        if not row.ranking:
+            raise ValueError("ranking: must name at least one item")
+        items, features = ids_and_features("ranking", row.ranking, service.settings)
+        if any(not 1 <= c <= len(items) for c in row.clicks):
+            raise ValueError(f"clicks={row.clicks!r}: positions go from 1 to {len(items)}")
+        items, clicks = items[:k], sorted({c for c in row.clicks if c <= k})
+        described = features[:k] if features and ranker.policy.contextual else None
+        if ranker.policy.contextual:  # which may refuse them, and must not once they are in the log
+            self._try(ranker, row.query, items, described, trial)
+        when = min(now, max(0.0, row.time)) if isinstance(row.time, (int, float)) else now
+        return Warm(ranker.name, row.query, now, items, clicks, when, described)
+
+    def _try(
+        self, ranker: Ranker, name: str, items: list[ItemId], features: list[list[float]] | None,
+        trial: dict[str, Learner],
+    ) -> None:  # fmt: skip
+        """Whether a learner of the query takes these items after those before them; of copies in ``trial``."""
+        learner = trial.get(name)
+        if learner is None:
+            query = self._service.fold.query(ranker, name)
+            if query is None:
+                trial[name] = ranker.begin(name, items, features)
+                return
+            learner = trial[name] = query.learner.copy()
+        known = set(learner.items)
+        extend(learner, [item for item in items if item not in known], items, features)
+
+    async def export(self, name: str) -> AsyncIterator[tuple[str, bytes]]:
+        """The state of every query."""
+        service = self._service
+        ranker = service.ranker(name)
+        prefix, last = snapshot_name(name, ""), ""
+        await service.upkeep.snapshot([at for at in await service.upkeep.dirty() if at[0] == name])
+        while names := service.store.snapshot_names(prefix, last, 100):
+            for last in names:
+                if service.stopping:  # half an export must not look like a whole one
+                    raise Refused(503, "Stopping", "the service is stopping")
+                query = last.removeprefix(prefix)
+                if service.ranker(name) is not ranker:
+                    raise Refused(409, "no such ranker", f"ranker {name!r}: was deleted meanwhile")
+                if (name, query) in service.fold.gone:
+                    continue
+                snapshot = service.store.get_snapshot(last)
+                if snapshot is not None and snapshot.seq >= ranker.since:
+                    yield query, snapshot.body
+            await asyncio.sleep(0)
+
+    async def import_(self, name: str, states: Sequence[tuple[str, bytes]]) -> Counted:
+        """Take over the state of queries from another service with the same policy."""
+        service = self._service
+        ranker, now = service.ranker(name), service.now()
+        records: list[Named] = []
+        for query, state in states:
+            try:
+                check_query(query, service.settings)
+                saved = Query.from_bytes(state)
+                learner = saved.learner
+                if not saved.fits(ranker.policy, ranker.settings.k):
+                    raise ValueError(
+                        f"of {learner.policy.spec} with k={learner.k}, this ranker has {ranker.spec} with"
+                        f" k={ranker.settings.k}"
+                    )
+            except ValueError as error:
+                raise Refused(422, "bad state", f"query {query!r}: {error}") from None
+            records.append((once("import"), Imported(name, query, now, state)))
+        for at in range(0, len(records), 100):
+            await service.append(records[at : at + 100])
+        return Counted(len(records))
