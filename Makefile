@@ -21,6 +21,7 @@ run: .venv/.installed ## install into .venv and reproduce the paper's figures
 
 .PHONY: test
 test: lint ## every check: style, types, imports between rooms, tests with coverage
+	@sh scripts/packages.sh
 	$(PY) -m pytest -n $(JOBS) --maxprocesses 8 --dist loadgroup --cov --cov-report term --cov-report xml --cov-fail-under 90
 
 .PHONY: lint

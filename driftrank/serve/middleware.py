@@ -36,8 +36,10 @@ VISIBLE = "driftrank.visible"
 _SANE_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 _GONE = 499  # what is counted where nobody waits for the answer any more
 _RANKERS = "/v1/rankers/"
-#: how Personalizer's SDKs begin a path where the endpoint ends in a slash, as Azure's do
-_TWO_SLASHES = "//personalizer/"
+_PERSONALIZER = ("/personalizer/", "//personalizer/")
+#: Versions of Personalizer whose rank, reward and activate are those of 1.0; the last one names none in the path. SDKs
+#: write two slashes where the endpoint ends in one, as Azure's do.
+_SAME = re.compile(r"/{1,2}personalizer/(?:v1\.0/|v1\.1-preview(?:\.\d)?/)?((?:rank|events/.*)\Z)", re.DOTALL)
 _LABELS = {"rank": ("rank",), "feedback": ("feedback",), "other": ("other",)}
 _GRANTED = Access.GRANTED
 _log = logging.getLogger("driftrank.serve")
@@ -86,7 +88,7 @@ def need_of(method: str, path: str, personalizer: str) -> Need:
         return _ANY
     if path.startswith("/v1/events/") and path.endswith("/activate") and method == "POST":
         return _ANY
-    if method in ("GET", "HEAD") and path in ("/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json"):
+    if method in ("GET", "HEAD") and (path in ("/docs", "/openapi.json") or path.startswith("/docs/")):
         return _PAGE
     return _ADMIN
 
@@ -131,8 +133,9 @@ class Gate:
             id_ = f"{self._process}-{next(self._number):x}".encode()
         told = REQUEST_ID.set(id_.decode())
         path: str = scope["path"]
-        if path.startswith(_TWO_SLASHES):
-            path = scope["path"] = path[1:]
+        if path.startswith(_PERSONALIZER):
+            same = _SAME.match(path)
+            path = scope["path"] = f"/personalizer/v1.0/{same[1]}" if same else f"/{path.lstrip('/')}"
         # paths are remembered for a while: not those that are longer than any of ours
         need = _ADMIN if len(path) > self._max_path else need_of(scope["method"], path, self._personalizer)
         status = 0

@@ -25,13 +25,13 @@ OWN = {
     ("GET", "/v1/rankers/{ranker}/queries/{query}"),
     # pages that say nothing of any ranker
     ("GET", "/docs"),
-    ("GET", "/docs/oauth2-redirect"),
-    ("GET", "/redoc"),
+    ("GET", "/docs/swagger-ui-bundle.js"),
+    ("GET", "/docs/swagger-ui.css"),
     ("GET", "/openapi.json"),
 }
 FREE = {("GET", "/healthz"), ("GET", "/readyz")}
 #: routes that the document does not speak of
-BESIDE = {("GET", "/docs"), ("GET", "/docs/oauth2-redirect"), ("GET", "/redoc"), ("GET", "/openapi.json")}
+BESIDE = {(method, path) for method, path in OWN if path == "/openapi.json" or path.startswith("/docs")}
 #: a body that each route would take
 BODIES: dict[str, Any] = {
     "rank": {"query": "alpha-secret", "items": ["alpha-item", "alpha-other"], "event_id": "ev-9"},
@@ -150,7 +150,7 @@ def test_nothing_of_one_ranker_with_the_key_of_another(house: House, client: htt
     before = everything(client, house.admin)
     for route in routes(client, house.admin):
         answer = ask(client, route, "alpha-shop", house.beta)
-        assert "alpha" not in answer.text, route
+        assert "alpha" not in answer.text or route[1].startswith("/docs/"), route  # a library's files
         if "{ranker}" in route[1]:
             # refused, and in the same words as if there were no such ranker
             assert answer.status_code == 403, route

@@ -412,6 +412,23 @@ def test_an_endpoint_may_end_in_a_slash(start: Start) -> None:
     assert refusal(loop.http.post(at, json={}))[:2] == (400, "InvalidRankRequest")
 
 
+@pytest.mark.parametrize("version", ["", "v1.1-preview.1/", "v1.1-preview.3/", "v1.1-preview/"])
+@pytest.mark.parametrize("slashes", ["/", "//"])
+def test_later_versions_of_the_same_calls(start: Start, version: str, slashes: str) -> None:
+    loop = start(k=1)
+    base = f"{str(loop.http.base_url).rstrip('/')}{slashes}personalizer/{version}"
+    event = f"{version}{len(slashes)}"  # with a slash of its own
+    event_url = f"{base}events/{event.replace('/', '%2F')}"
+    answer = loop.http.post(httpx.URL(f"{base}rank?api-version=2022-09-01-preview"), json=BODY | {"eventId": event})
+    assert (answer.status_code, answer.json()["eventId"]) == (201, event)
+    assert loop.http.post(httpx.URL(f"{event_url}/activate")).status_code == 204
+    assert loop.http.post(httpx.URL(f"{event_url}/reward"), json={"value": 1}).status_code == 204
+    assert loop.learnt() == (1, 1)
+    assert refusal(loop.http.post(httpx.URL(f"{base}rank"), json={}))[:2] == (400, "InvalidRankRequest")
+    for other in ("ranks", "rank/", "multislot/rank", "v2.0/rank", "v1.0/v1.0/rank"):
+        assert refusal(loop.http.post(httpx.URL(f"{base}{other}"), json=BODY))[0] == 404
+
+
 def test_other_calls_of_personalizer_are_not_there(start: Start) -> None:
     assert refusal(start().http.get("/personalizer/v1.0/configurations/service"))[:2] == (404, "ResourceNotFound")
 
@@ -431,6 +448,9 @@ def test_keys_are_sent_as_to_personalizer(tmp_path_factory: pytest.TempPathFacto
         twice = f"{running.url}//personalizer/v1.0/rank"
         assert refusal(http.post(twice, json=BODY))[0] == 401
         assert http.post(twice, json=BODY, headers={"Ocp-Apim-Subscription-Key": key}).status_code == 201
+        later = f"{running.url}/personalizer/v1.1-preview.3/rank"
+        assert refusal(http.post(later, json=BODY))[0] == 401
+        assert refusal(http.post(later, json=BODY, headers=wrong))[0] == 403
         ranker = http.get("/v1/rankers/menu", headers={"X-API-Key": admin}).json()
         assert ranker["lists"] == 3
         http.close()
