@@ -191,8 +191,7 @@ class Nonsense:
         chance = self.random
         rows = []
         for _ in range(chance.randrange(4)):
-            ranking = chance.sample([*"abcdefghij", *range(5)], chance.randrange(1, 8))
-            rows.append({"query": self.query(), "ranking": ranking, "clicks": [chance.randrange(0, 4)]})
+            rows.append({"query": self.query(), "ranking": self.items(), "clicks": [chance.randrange(0, 4)]})
             if chance.random() < 0.3:
                 rows[-1]["time"] = chance.choice([0, -1, 1.7e9, 1e300, "yesterday", None])
         batches = ["", "?batch=b1", f"?batch=b{chance.randrange(1000)}", "?batch=" + "x" * 300, "?batch=%00",
