@@ -148,9 +148,8 @@ class Upkeep:
                 dirty = [at for at in which[n : n + slice_] if at in self._fold.dirty]
                 if not dirty:
                     continue
-                snapshots = self._fold.snapshots(dirty)
                 try:
-                    await self._committer.put_snapshots(snapshots)
+                    await self._committer.put_snapshots(self._fold.snapshots(dirty))
                 except BaseException:
                     self._fold.dirty.update(at for at in dirty if at in self._fold.queries)
                     raise
@@ -177,11 +176,13 @@ class Upkeep:
             self._checkpoint_due.clear()
             checkpoint, gone = fold.checkpoint(), list(fold.gone)
             await self.snapshot(await self.dirty(), *((_SLICE, 0.0) if hurry else (_SMALL_SLICE, _PAUSE)))
-            # a query that came back is in memory, or its snapshot is a new one
-            gone = [at for at in gone if at in fold.gone and at not in fold.queries]
-            await self._committer.put_snapshots([checkpoint], [snapshot_name(*at) for at in gone])
-            # one that was begun and written out and deleted once more meanwhile is there again
-            fold.gone.difference_update(at for at in gone if self._store.get_snapshot(snapshot_name(*at)) is None)
+            async with self._snapshotting:  # what is dropped here stays so until that is known
+                # the snapshot of a query that came back is a new one, or still that of the life before
+                gone = [at for at in gone if at in fold.gone]
+                # counts: of those deleted meanwhile there may be no snapshot, so that a replay cannot count them out
+                snapshots = [checkpoint, *fold.snapshots(())]
+                await self._committer.put_snapshots(snapshots, [snapshot_name(*at) for at in gone])
+                fold.gone.difference_update(gone)
             self._new -= new
 
     async def _clean_up(self) -> None:
