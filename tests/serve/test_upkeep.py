@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from driftrank.serve.fold import CHECKPOINT
-from driftrank.serve.store.base import Snapshot, StoreFull
+from driftrank.serve.fold import CHECKPOINT, Fold
+from driftrank.serve.records import Final, Ranked
+from driftrank.serve.store.base import Snapshot, StoreError, StoreFull
 from driftrank.serve.store.sqlite import SQLiteStore
 from driftrank.wire import RankRequest, WarmRow
 from tests.serve.house import House, differences
@@ -379,3 +380,62 @@ def test_queries_that_come_back_are_counted(tmp_path):
         house.rank("q", ITEMS, event="after")
         house.rank("q", ITEMS, event="later")
         assert house.service.metrics.count("loads") == 1
+
+
+class _Unreadable(SQLiteStore):
+    """A store of which snapshots of queries cannot be read while the test says so."""
+
+    unreadable = False
+
+    def get_snapshot(self, name: str) -> Snapshot | None:
+        if self.unreadable and name.startswith("q/"):
+            raise StoreError("it cannot be read")
+        return super().get_snapshot(name)
+
+
+def test_a_record_that_is_folded_in_part_is_in_no_checkpoint(tmp_path, caplog):
+    with House(tmp_path, store=_Unreadable) as house:
+        fill(house, 5)
+        house.checkpoint()
+        house.service.upkeep._memory = 1
+        house.write_out()
+        house.store.unreadable = True
+        with house.refused(503, "start the service again"):
+            house.run(house.service.append([("f/1", Final("default", "e:3", house.clock.now, "feedback", [1]))]))
+        house.stop()
+        house.open()
+        assert house.info().steps == 1
+        assert "no checkpoint at the end" in caplog.text
+        assert not differences(house.state(), house.folded_anew())
+
+
+def test_a_start_that_fails_leaves_no_checkpoint_of_half_a_record(tmp_path):
+    with House(tmp_path, store=_Unreadable) as house:
+        for n in range(5):
+            fill(house, 500, f"e{n}")
+        before = house.state()
+        house.crash()
+        apply = Fold._ranked
+
+        def fails(fold: Fold, seq: int, record: Ranked) -> None:
+            apply(fold, seq, record)
+            if record.event == "e4:400":
+                raise StoreError("it cannot be read")
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Fold, "_ranked", fails)
+            with pytest.raises(StoreError, match="cannot be read"):
+                house.open()
+            house.stop()
+        house.open()
+        assert not differences(before, house.state())
+
+
+def test_a_ranker_that_is_deleted_is_not_told_of_in_metrics(tmp_path):
+    with House(tmp_path) as house:
+        house.put("other", policy="CascadeUCB1", k=3)
+        house.rank("q", ITEMS, "e", ranker="other")
+        house.feedback("e", [1], ranker="other")
+        assert b'"other"' in house.service.metrics.render()
+        house.delete("other")
+        assert b'"other"' not in house.service.metrics.render()
