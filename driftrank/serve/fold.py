@@ -124,6 +124,8 @@ class Fold:
         self.seq = 0  #: the last record folded
         self.clock = 0.0  #: the time of it
         self._torn = False  # a record is in it in part
+        #: the oldest record that a replay from the last checkpoint asks for, though nobody may wait for it any more
+        self.needed = 0
         self.rankers: dict[str, Ranker] = {}
         self.events = Events(store)
         #: queries in memory, the least recently used first
@@ -253,6 +255,7 @@ class Fold:
             event.start, event.began = seq, record.time
             ranker.pending.add(seq, record.time)
             ranker.deferred[seq] = event.seq
+            self.needed = min(self.needed, event.seq)
 
     def _clicked(self, seq: int, record: Clicked) -> None:
         ranker, event = self._event(record)
@@ -450,6 +453,7 @@ class Fold:
             ranker.queries, ranker.lists, ranker.steps, ranker.clicks = its.queries, its.lists, its.steps, its.clicks
             ranker.pending = Pending.from_bytes(its.pending)
             ranker.collected, ranker.deferred = its.collected, its.deferred
+        self.needed = self.oldest
 
     def _count(self) -> Snapshot:
         counts = {name: (r.queries, r.lists, r.steps, r.clicks) for name, r in self.rankers.items()}

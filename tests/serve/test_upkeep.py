@@ -271,7 +271,7 @@ def test_retention_drops_only_what_nobody_needs(tmp_path):
         assert house.outcome("old", [1]) == "orphan"
         house.pass_(5000)
         house.forget_old()
-        assert len(house.log()) == 3, "what came after the checkpoint is needed"
+        assert len(house.log()) == 6, "what came after the checkpoint is needed, and the lists that it is about"
         house.checkpoint()
         house.forget_old()
         assert len(house.log()) <= 1
@@ -280,6 +280,34 @@ def test_retention_drops_only_what_nobody_needs(tmp_path):
         assert not differences(before, house.state())
         house.rank("q", ITEMS, "new")
         assert house.recover().records == 1
+
+
+def test_retention_keeps_what_a_replay_will_ask_for(tmp_path):
+    """Lists that came to their ends after the checkpoint: they wait for nothing any more, but not in the checkpoint."""
+    with House(tmp_path, ranker={"wait": 1000, "forget_items": 10_000}, retention="30m") as house:
+        house.rank("q", ITEMS, "waits", defer=True)
+        house.rank("q", ITEMS, "deferred", defer=True)
+        house.clock.now += 1700
+        house.activate("waits")
+        house.rank("q", ITEMS, "young")
+        house.checkpoint()
+        house.clock.now += 200
+        assert house.outcome("waits", [1]) == "counted"
+        house.activate("deferred")
+        assert house.outcome("deferred", [1]) == "counted"
+        house.forget_old()
+        before = house.state()
+        house.recover()
+        assert not differences(before, house.state())
+        house.forget_old()
+        house.recover()
+        assert not differences(before, house.state())
+        house.checkpoint()
+        n = len(house.log())
+        house.forget_old()
+        assert len(house.log()) < n
+        house.recover()
+        assert not differences(before, house.state())
 
 
 def test_retention_of_an_old_log(tmp_path):
