@@ -34,7 +34,7 @@ from driftrank.serve.records import (
     Reset,
     Warm,
 )
-from driftrank.serve.store.base import Snapshot, Store
+from driftrank.serve.store.base import Snapshot, Store, StoreError
 from driftrank.wire import ItemId, RankerSettings
 
 _log = logging.getLogger("driftrank.serve")
@@ -123,6 +123,9 @@ class Fold:
         self.metrics = metrics
         self.seq = 0  #: the last record folded
         self.clock = 0.0  #: the time of it
+        self._torn = False  # a record is in it in part
+        #: the oldest record that a replay from the last checkpoint asks for, though nobody may wait for it any more
+        self.needed = 0
         self.rankers: dict[str, Ranker] = {}
         self.events = Events(store)
         #: queries in memory, the least recently used first
@@ -155,7 +158,9 @@ class Fold:
         """Fold the next record."""
         if self._counts is not None and seq > self._counts[0]:
             self.recount()
+        self._torn = True
         self._apply[type(record)](seq, record)
+        self._torn = False
         self.seq = seq
         self.clock = max(self.clock, record.time)
 
@@ -250,6 +255,7 @@ class Fold:
             event.start, event.began = seq, record.time
             ranker.pending.add(seq, record.time)
             ranker.deferred[seq] = event.seq
+            self.needed = min(self.needed, event.seq)
 
     def _clicked(self, seq: int, record: Clicked) -> None:
         ranker, event = self._event(record)
@@ -340,6 +346,7 @@ class Fold:
         if self.rankers.pop(record.ranker, None) is not None:
             self._drop_all(record.ranker)
             self.events.forget(record.ranker)
+            self.metrics.forget(record.ranker)
 
     def _reset(self, seq: int, record: Reset) -> None:
         ranker = self.rankers.get(record.ranker)
@@ -404,6 +411,7 @@ class Fold:
         With them the counts of the rankers: a query that is ahead of the last checkpoint does not say how it came about
         (it may have been deleted and begun again), so a replay could not count up to there.
         """
+        self._check_whole()
         out = [self._count()] if self._counts is None else []
         for at in which:
             query = self.queries.get(at)
@@ -415,6 +423,7 @@ class Fold:
 
     def checkpoint(self) -> Snapshot:
         """All but the queries."""
+        self._check_whole()
         rankers = {
             name: _SavedRanker(
                 r.born, r.settings, r.since, r.queries, r.lists, r.steps, r.clicks, r.pending.to_bytes(), r.collected,
@@ -423,6 +432,11 @@ class Fold:
             for name, r in self.rankers.items()
         }  # fmt: skip
         return Snapshot(CHECKPOINT, self.seq, msgpack.encode(_Saved(self.clock, rankers, sorted(self.outdated))))
+
+    def _check_whole(self) -> None:
+        """A record that failed half-way is folded again at the next start, which must find nothing of it."""
+        if self._torn:
+            raise StoreError(f"the record after {self.seq} is in the state in part; start the service again")
 
     def restore(self) -> None:
         """Begin where the last checkpoint was made, if any was; the records after it come next."""
@@ -439,6 +453,7 @@ class Fold:
             ranker.queries, ranker.lists, ranker.steps, ranker.clicks = its.queries, its.lists, its.steps, its.clicks
             ranker.pending = Pending.from_bytes(its.pending)
             ranker.collected, ranker.deferred = its.collected, its.deferred
+        self.needed = self.oldest
 
     def _count(self) -> Snapshot:
         counts = {name: (r.queries, r.lists, r.steps, r.clicks) for name, r in self.rankers.items()}

@@ -27,6 +27,7 @@ class Transfer:
         """Learn from lists of an old log, in their order. The same batch again counts once."""
         service = self._service
         ranker, now = service.ranker(name), service.now()
+        since = ranker.since
         batch = batch or os.urandom(8).hex()
         service.check_named("batch", batch)
         records: list[Named] = []
@@ -40,6 +41,8 @@ class Transfer:
             records.append((f"w/{name}/{ranker.since}/{batch}/{n}", record))
         new = 0
         for at in range(0, len(records), 1000):
+            await service.upkeep.room.wait()
+            self._check_same(ranker, since)  # the rest would be learnt now, and once more when it is sent again
             new += sum(is_new for _, is_new in await service.append(records[at : at + 1000]))
         return Counted(new, len(records) - new)
 
@@ -77,6 +80,7 @@ class Transfer:
         """The state of every query."""
         service = self._service
         ranker = service.ranker(name)
+        since = ranker.since
         prefix, last = snapshot_name(name, ""), ""
         await service.upkeep.snapshot([at for at in await service.upkeep.dirty() if at[0] == name])
         while names := service.store.snapshot_names(prefix, last, 100):
@@ -84,14 +88,20 @@ class Transfer:
                 if service.stopping:  # half an export must not look like a whole one
                     raise Refused(503, "Stopping", "the service is stopping")
                 query = last.removeprefix(prefix)
-                if service.ranker(name) is not ranker:
-                    raise Refused(409, "no such ranker", f"ranker {name!r}: was deleted meanwhile")
+                self._check_same(ranker, since)
                 if (name, query) in service.fold.gone:
                     continue
                 snapshot = service.store.get_snapshot(last)
-                if snapshot is not None and snapshot.seq >= ranker.since:
+                if snapshot is not None and snapshot.seq >= since:
                     yield query, snapshot.body
             await asyncio.sleep(0)
+        self._check_same(ranker, since)
+
+    def _check_same(self, ranker: Ranker, since: int) -> None:
+        if self._service.ranker(ranker.name) is not ranker:
+            raise Refused(409, "no such ranker", f"ranker {ranker.name!r}: was deleted meanwhile")
+        if ranker.since != since:
+            raise Refused(409, "no such state", f"ranker {ranker.name!r}: was started anew meanwhile")
 
     async def import_(self, name: str, states: Sequence[tuple[str, bytes]]) -> Counted:
         """Take over the state of queries from another service with the same policy."""
@@ -112,5 +122,6 @@ class Transfer:
                 raise Refused(422, "bad state", f"query {query!r}: {error}") from None
             records.append((once("import"), Imported(name, query, now, state)))
         for at in range(0, len(records), 100):
+            await service.upkeep.room.wait()
             await service.append(records[at : at + 100])
         return Counted(len(records))

@@ -13,7 +13,7 @@ from driftrank.serve.events import Event
 from driftrank.serve.fold import CHECKPOINT, Fold, Ranker, snapshot_name
 from driftrank.serve.metrics import Metrics
 from driftrank.serve.records import Final, Lost, decode, final_id
-from driftrank.serve.store.base import Store, StoreError
+from driftrank.serve.store.base import Snapshot, Store, StoreError
 
 _log = logging.getLogger("driftrank.serve")
 #: queries written in one go; the loop answers requests in between
@@ -148,9 +148,8 @@ class Upkeep:
                 dirty = [at for at in which[n : n + slice_] if at in self._fold.dirty]
                 if not dirty:
                     continue
-                snapshots = self._fold.snapshots(dirty)
                 try:
-                    await self._committer.put_snapshots(snapshots)
+                    await self._committer.put_snapshots(self._fold.snapshots(dirty))
                 except BaseException:
                     self._fold.dirty.update(at for at in dirty if at in self._fold.queries)
                     raise
@@ -175,14 +174,26 @@ class Upkeep:
         async with self._checkpointing:
             fold, new = self._fold, self._new
             self._checkpoint_due.clear()
-            checkpoint, gone = fold.checkpoint(), list(fold.gone)
-            await self.snapshot(await self.dirty(), *((_SLICE, 0.0) if hurry else (_SMALL_SLICE, _PAUSE)))
-            # a query that came back is in memory, or its snapshot is a new one
-            gone = [at for at in gone if at in fold.gone and at not in fold.queries]
-            await self._committer.put_snapshots([checkpoint], [snapshot_name(*at) for at in gone])
-            # one that was begun and written out and deleted once more meanwhile is there again
-            fold.gone.difference_update(at for at in gone if self._store.get_snapshot(snapshot_name(*at)) is None)
+            checkpoint, gone, needed = fold.checkpoint(), list(fold.gone), fold.needed
+            fold.needed = fold.oldest
+            try:
+                await self._write(checkpoint, gone, hurry)
+            except BaseException:  # a replay begins where it did
+                fold.needed = min(needed, fold.needed)
+                raise
             self._new -= new
+
+    async def _write(self, checkpoint: Snapshot, gone: list[tuple[str, str]], hurry: bool) -> None:
+        """A checkpoint, after all queries that it counts on."""
+        fold = self._fold
+        await self.snapshot(await self.dirty(), *((_SLICE, 0.0) if hurry else (_SMALL_SLICE, _PAUSE)))
+        async with self._snapshotting:  # what is dropped here stays so until that is known
+            # the snapshot of a query that came back is a new one, or still that of the life before
+            gone = [at for at in gone if at in fold.gone]
+            # counts: of those deleted meanwhile there may be no snapshot, so that a replay cannot count them out
+            snapshots = [checkpoint, *fold.snapshots(())]
+            await self._committer.put_snapshots(snapshots, [snapshot_name(*at) for at in gone])
+            fold.gone.difference_update(gone)
 
     async def _clean_up(self) -> None:
         """Drop the snapshots of rankers that were deleted or started anew."""
@@ -210,7 +221,7 @@ class Upkeep:
         """Retention: drop records that are old, in snapshots, and that nobody waits for."""
         until = self._now() - self._settings.retention_seconds
         checkpoint = self._store.get_snapshot(CHECKPOINT)
-        bound = min(self._fold.oldest, checkpoint.seq if checkpoint else 0)
+        bound = min(self._fold.oldest, self._fold.needed, checkpoint.seq if checkpoint else 0)
         while True:
             before = 0
             for entry in self._store.read(0, 1000):

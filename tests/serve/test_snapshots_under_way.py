@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from driftrank.serve.config import ServerSettings
+from driftrank.serve.problems import Refused
 from driftrank.serve.queries import Queries
+from driftrank.serve.query import Query
+from driftrank.serve.records import Ranked, Reset
 from driftrank.serve.service import Service
 from driftrank.serve.store.base import Snapshot, StoreFull
 from driftrank.serve.store.sqlite import SQLiteStore
@@ -129,5 +132,98 @@ def test_an_export_waits_for_what_is_being_written(tmp_path: Path) -> None:
         store.go.set()
         assert await export == ["q"]
         await checkpoint
+
+    run(tmp_path / "x.db", work)
+
+
+def test_a_query_that_comes_back_during_a_checkpoint_is_a_new_one(tmp_path: Path) -> None:
+    async def work(service: Service, store: _Slow) -> None:
+        await step(service, "e1")
+        await service.upkeep.checkpoint()
+        await service.reset("default", "q", gone=True)
+        await service.rank("default", [RankRequest("other", ["a", "b"])])
+        store.go.clear()
+        store.began.clear()
+        checkpoint = asyncio.create_task(service.upkeep.checkpoint())
+        await writing(store)
+        ranking = asyncio.create_task(service.rank("default", [RankRequest("q", ["a", "b"], event_id="e2")]))
+        while not service._committer.queued:
+            await asyncio.sleep(0)
+        store.go.set()
+        await ranking
+        await checkpoint
+        assert Queries(service).state("default", "q").steps == 0
+        service.upkeep._new = 0  # as though it had been killed here
+
+    async def afterwards(service: Service, store: _Slow) -> None:
+        assert Queries(service).state("default", "q").steps == 0, "what was deleted must not come back"
+
+    run(tmp_path / "x.db", work)
+    run(tmp_path / "x.db", afterwards)
+
+
+def test_a_query_that_is_deleted_during_a_checkpoint_is_not_counted_afterwards(tmp_path: Path) -> None:
+    async def work(service: Service, store: _Slow) -> None:
+        await service.rank("default", [RankRequest(f"q{n}", ["a", "b"], event_id=f"e{n}") for n in range(20)])
+        store.go.clear()
+        store.began.clear()
+        checkpoint = asyncio.create_task(service.upkeep.checkpoint())
+        await writing(store)  # some of them: of the others there are no snapshots yet
+        for at in list(service.fold.dirty):
+            service._committer.append([(f"reset/{at[1]}", Reset("default", service.now(), at[1], True))])
+        store.go.set()
+        await checkpoint
+        assert 0 < service.info("default").queries < 20
+        counted.append(service.info("default").queries)
+        service.upkeep._new = 0  # as though it had been killed here
+
+    async def afterwards(service: Service, store: _Slow) -> None:
+        assert service.info("default").queries == counted[0] == len(Queries(service).names("default", None, 100))
+
+    counted: list[int] = []
+    run(tmp_path / "x.db", work)
+    run(tmp_path / "x.db", afterwards)
+
+
+def test_a_query_deleted_while_it_is_written_and_a_checkpoint_ends(tmp_path: Path) -> None:
+    """The checkpoint has dropped its snapshot, and must not take it for granted that none comes after that."""
+
+    async def work(service: Service, store: _Slow) -> None:
+        await step(service, "e1")
+        await service.upkeep.checkpoint()
+        await service.reset("default", "q", gone=True)
+        store.go.clear()
+        store.began.clear()
+        checkpoint = asyncio.create_task(service.upkeep.checkpoint())
+        await writing(store)  # of the checkpoint itself: there is nothing else to write
+        # what the loop does between two writes of the thread: begun, on its way to the store, deleted
+        at, life = ("default", "q"), service.fold.seq + 1
+        query = ["a", "b"]
+        service.fold.apply(life, Ranked("default", "q", "e2", service.now(), 1, query, "ll", 1, items=query))
+        writing_out = asyncio.create_task(service.upkeep.snapshot([at]))
+        await asyncio.sleep(0)
+        service.fold.apply(life + 1, Reset("default", service.now(), "q", True))
+        store.go.set()
+        await checkpoint
+        await writing_out
+        with pytest.raises(Refused, match="never been asked"):
+            Queries(service).state("default", "q")
+        service.upkeep._new = 0
+
+    run(tmp_path / "x.db", work)
+
+
+def test_a_snapshot_that_cannot_be_made_leaves_those_beside_it_dirty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(service: Service, store: _Slow) -> None:
+        await service.rank("default", [RankRequest(f"q{n}", ["a", "b"]) for n in range(3)])
+        dirty = set(service.fold.dirty)
+        made = iter([b"1", b"2"])
+        with monkeypatch.context() as patched:
+            patched.setattr(Query, "to_bytes", lambda query: next(made))
+            with pytest.raises(RuntimeError):  # the third; a StopIteration in a coroutine
+                await service.upkeep.checkpoint()
+        assert service.fold.dirty == dirty
 
     run(tmp_path / "x.db", work)

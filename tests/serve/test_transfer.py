@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 
 import pytest
@@ -183,3 +184,49 @@ def test_an_export_while_things_change(tmp_path):
 
         with house.refused(409, "deleted meanwhile"):  # half an export must not look like a whole one
             house.run(deleted())
+
+
+def test_an_export_of_a_ranker_that_starts_anew_meanwhile(tmp_path):
+    with House(tmp_path) as house:
+        house.run(house.service.rank("default", [RankRequest(f"q{n:03}", ITEMS) for n in range(250)]))
+
+        async def export() -> None:
+            async for name, _ in house.transfer.export("default"):
+                if name == "q010":
+                    await house.service.reset("default")
+
+        with house.refused(409, "started anew meanwhile"):  # half an export must not look like a whole one
+            house.run(export())
+
+
+def test_an_old_log_for_a_ranker_that_starts_anew_meanwhile(tmp_path):
+    with House(tmp_path, max_body="10MB") as house:
+        rows = [WarmRow("q", ["a", "b"], [1])] * 2500
+
+        async def both() -> None:
+            warming = asyncio.ensure_future(house.transfer.warmstart("default", rows, "log"))
+            await asyncio.sleep(0)
+            await house.service.reset("default")
+            await warming
+
+        with house.refused(409, "started anew meanwhile"):
+            house.run(both())
+        house.warmstart(rows, "log")
+        assert house.info().steps == 2500, "each counts once"
+
+
+def test_an_import_keeps_the_memory_in_bounds(tmp_path):
+    memory = 200_000
+    with House(tmp_path, memory=memory) as house:
+        house.rank("q", ITEMS)
+        (state,) = house.export().values()
+        one, most = house.fold.nbytes, []
+
+        async def import_() -> None:
+            await house.transfer.import_("default", [(f"q{n}", state) for n in range(2000)])
+
+        folded = house.service.upkeep.folded
+        house.service.upkeep.folded = lambda records: (folded(records), most.append(house.fold.nbytes))
+        house.run(import_())
+        assert max(most) < 1.25 * memory + 102 * one, "what is folded at a time may come on top"
+        assert house.info().queries == 2001

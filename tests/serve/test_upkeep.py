@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from driftrank.serve.fold import CHECKPOINT
-from driftrank.serve.store.base import Snapshot, StoreFull
+from driftrank.serve.fold import CHECKPOINT, Fold
+from driftrank.serve.records import Final, Ranked
+from driftrank.serve.store.base import Snapshot, StoreError, StoreFull
 from driftrank.serve.store.sqlite import SQLiteStore
 from driftrank.wire import RankRequest, WarmRow
 from tests.serve.house import House, differences
@@ -270,7 +271,7 @@ def test_retention_drops_only_what_nobody_needs(tmp_path):
         assert house.outcome("old", [1]) == "orphan"
         house.pass_(5000)
         house.forget_old()
-        assert len(house.log()) == 3, "what came after the checkpoint is needed"
+        assert len(house.log()) == 6, "what came after the checkpoint is needed, and the lists that it is about"
         house.checkpoint()
         house.forget_old()
         assert len(house.log()) <= 1
@@ -279,6 +280,34 @@ def test_retention_drops_only_what_nobody_needs(tmp_path):
         assert not differences(before, house.state())
         house.rank("q", ITEMS, "new")
         assert house.recover().records == 1
+
+
+def test_retention_keeps_what_a_replay_will_ask_for(tmp_path):
+    """Lists that came to their ends after the checkpoint: they wait for nothing any more, but not in the checkpoint."""
+    with House(tmp_path, ranker={"wait": 1000, "forget_items": 10_000}, retention="30m") as house:
+        house.rank("q", ITEMS, "waits", defer=True)
+        house.rank("q", ITEMS, "deferred", defer=True)
+        house.clock.now += 1700
+        house.activate("waits")
+        house.rank("q", ITEMS, "young")
+        house.checkpoint()
+        house.clock.now += 200
+        assert house.outcome("waits", [1]) == "counted"
+        house.activate("deferred")
+        assert house.outcome("deferred", [1]) == "counted"
+        house.forget_old()
+        before = house.state()
+        house.recover()
+        assert not differences(before, house.state())
+        house.forget_old()
+        house.recover()
+        assert not differences(before, house.state())
+        house.checkpoint()
+        n = len(house.log())
+        house.forget_old()
+        assert len(house.log()) < n
+        house.recover()
+        assert not differences(before, house.state())
 
 
 def test_retention_of_an_old_log(tmp_path):
@@ -379,3 +408,62 @@ def test_queries_that_come_back_are_counted(tmp_path):
         house.rank("q", ITEMS, event="after")
         house.rank("q", ITEMS, event="later")
         assert house.service.metrics.count("loads") == 1
+
+
+class _Unreadable(SQLiteStore):
+    """A store of which snapshots of queries cannot be read while the test says so."""
+
+    unreadable = False
+
+    def get_snapshot(self, name: str) -> Snapshot | None:
+        if self.unreadable and name.startswith("q/"):
+            raise StoreError("it cannot be read")
+        return super().get_snapshot(name)
+
+
+def test_a_record_that_is_folded_in_part_is_in_no_checkpoint(tmp_path, caplog):
+    with House(tmp_path, store=_Unreadable) as house:
+        fill(house, 5)
+        house.checkpoint()
+        house.service.upkeep._memory = 1
+        house.write_out()
+        house.store.unreadable = True
+        with house.refused(503, "start the service again"):
+            house.run(house.service.append([("f/1", Final("default", "e:3", house.clock.now, "feedback", [1]))]))
+        house.stop()
+        house.open()
+        assert house.info().steps == 1
+        assert "no checkpoint at the end" in caplog.text
+        assert not differences(house.state(), house.folded_anew())
+
+
+def test_a_start_that_fails_leaves_no_checkpoint_of_half_a_record(tmp_path):
+    with House(tmp_path, store=_Unreadable) as house:
+        for n in range(5):
+            fill(house, 500, f"e{n}")
+        before = house.state()
+        house.crash()
+        apply = Fold._ranked
+
+        def fails(fold: Fold, seq: int, record: Ranked) -> None:
+            apply(fold, seq, record)
+            if record.event == "e4:400":
+                raise StoreError("it cannot be read")
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Fold, "_ranked", fails)
+            with pytest.raises(StoreError, match="cannot be read"):
+                house.open()
+            house.stop()
+        house.open()
+        assert not differences(before, house.state())
+
+
+def test_a_ranker_that_is_deleted_is_not_told_of_in_metrics(tmp_path):
+    with House(tmp_path) as house:
+        house.put("other", policy="CascadeUCB1", k=3)
+        house.rank("q", ITEMS, "e", ranker="other")
+        house.feedback("e", [1], ranker="other")
+        assert b'"other"' in house.service.metrics.render()
+        house.delete("other")
+        assert b'"other"' not in house.service.metrics.render()
