@@ -23,7 +23,15 @@ from driftrank.serve.ranker_settings import CHECKS, check_name, check_ranker, po
 from driftrank.validation import check_choice, check_integer, check_known
 from driftrank.wire import RankerSettings
 
-__all__ = ["ServerSettings", "check_name", "check_ranker", "load_settings", "policy_of", "size_in_bytes"]
+__all__ = [
+    "ServerSettings",
+    "check_name",
+    "check_ranker",
+    "load_settings",
+    "policy_of",
+    "settings_from",
+    "size_in_bytes",
+]
 
 PREFIX = "DRIFTRANK_"
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -137,6 +145,17 @@ def load_settings(
             value = _from_text(value, _SERVER[name]) if isinstance(value, str) else value
             loading.server(name, value, f"option --{name.replace('_', '-')}")
     return loading.settings()
+
+
+def settings_from(given: Mapping[str, Any]) -> RankerSettings:
+    """The settings of a ranker by their names; what is wrong is said in the same words as of a file.
+
+    >>> settings_from({"k": 3, "wait": "10m"}).wait
+    '10m'
+    """
+    for name in given:
+        check_known("setting", name, _RANKER)
+    return RankerSettings(**{name: _typed(name, value, _RANKER[name], "") for name, value in given.items()})
 
 
 class _Loading:

@@ -12,7 +12,7 @@ def positions(ranked: Ranked, feedback: Feedback) -> tuple[list[int], int | None
     shown = feedback.shown
     if shown is not None:
         if not 1 <= shown <= length:
-            raise ValueError(f"shown={shown}: the list has {length} items")
+            raise ValueError(f"shown={shown}: must be from 1 to {length}, as many as the list has")
         shown = shown if shown < length else None
     out = set()
     for click in feedback.clicks or ():

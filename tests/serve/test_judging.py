@@ -41,6 +41,11 @@ def test_what_is_not_in_the_list(feedback):
         positions(LIST, feedback)
 
 
+def test_how_many_can_be_shown():
+    with pytest.raises(ValueError, match="shown=0: must be from 1 to 4"):
+        positions(LIST, Feedback("e", shown=0))
+
+
 @pytest.mark.parametrize(
     ("final", "said", "outcome"),
     [

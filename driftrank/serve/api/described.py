@@ -15,7 +15,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.routing import APIRoute
 
 from driftrank import wire
-from driftrank.serve.problems import MEDIA_TYPE, wrong_body
+from driftrank.serve.problems import MEDIA_TYPE, Refused, wrong_body
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -26,8 +26,12 @@ _REF = "#/components/schemas/{name}"
 _JSON = "application/json"
 _PARAMETERS: dict[str, dict[str, Any]] = {
     "ranker": {"schema": {"type": "string"}, "description": "The name of a ranker.", "example": "default"},
-    "query": {"schema": {"type": "string"}, "description": "A query; it may have slashes in it."},
-    "event_id": {"schema": {"type": "string"}, "description": "The id of a list."},
+    "query": {
+        "schema": {"type": "string"},
+        "description": "A query; it may have slashes in it.",
+        "example": "running shoes",
+    },
+    "event_id": {"schema": {"type": "string"}, "description": "The id of a list.", "example": "visit-1"},
 }
 _KEYS = {
     "bearer": {"type": "http", "scheme": "bearer"},
@@ -73,6 +77,8 @@ def route(
     for name in ("ranker", "query", "event_id"):
         if "{" + name in path:
             extra["parameters"].append({"name": name, "in": "path", "required": True, **_PARAMETERS[name]})
+    if method in ("PUT", "DELETE") and path.endswith("{ranker}"):  # trying it out must not cost what default has learnt
+        extra["parameters"][0]["example"] = "shop"
     for name, described in (parameters or {}).items():
         extra["parameters"].append({"name": name, "in": "query", "required": False, **described})
     if body is not None:
@@ -123,6 +129,8 @@ def answered(value: Any, status: int = 200) -> Response:
 
 def decoded(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
     """A body, or the problem with it."""
+    if not body:
+        raise Refused(400, "Not JSON", "the body is empty")
     try:
         return decoder.decode(body)
     except msgspec.DecodeError as error:

@@ -11,7 +11,7 @@ from driftrank.wire import FEEDBACK, Activation, Feedback, FeedbackResult
 
 #: outcomes of a single feedback that are the caller's mistake
 _STATUS = {"orphan": 404, "refused": 409, "inactive": 409}
-_EXAMPLE = {"event_id": "18f6c2a0b1c-5d2e9b7a1f3c4e60", "clicks": [2]}
+_EXAMPLE = {"event_id": "visit-1", "clicks": [2]}
 
 
 def router(service: Service) -> APIRouter:

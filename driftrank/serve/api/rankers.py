@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from fastapi import APIRouter, Request, Response
 
 from driftrank.serve.api.described import answered, decoded, route
+from driftrank.serve.config import settings_from
 from driftrank.serve.middleware import VISIBLE
+from driftrank.serve.problems import Refused
 from driftrank.serve.service import Service
 from driftrank.wire import RankerInfo, RankerSettings
 
-_SETTINGS = msgspec.json.Decoder(RankerSettings)
+_SETTINGS = msgspec.json.Decoder(dict[str, Any])
 _EXAMPLE = {"policy": "CascadeSWUCB:window=24h", "k": 5, "wait": "10m"}
 
 
@@ -28,9 +32,14 @@ def router(service: Service) -> APIRouter:
     async def put_ranker(request: Request) -> Response:
         """Make a ranker, or change one.
 
-        Settings that are not given are the defaults. Where policy, k, seed or horizon change, it starts to learn anew.
+        Settings that are not given are the defaults. Where policy, k, seed or horizon change, or the mode to or from
+        safe, it starts to learn anew.
         """
-        settings = decoded(_SETTINGS, await request.body())
+        given = decoded(_SETTINGS, await request.body())
+        try:
+            settings = settings_from(given)
+        except ValueError as error:
+            raise Refused(422, "Bad value", str(error)) from None
         return answered(await service.put_ranker(request.path_params["ranker"], settings))
 
     async def delete_ranker(request: Request) -> Response:

@@ -132,3 +132,26 @@ def test_wrong_methods_and_paths(http, ranker):
     problem(http.get("/"), 404)
     problem(http.post(f"{url}/rankk", json=BODY), 404)
     assert http.head("/healthz").status_code in (200, 405)
+
+
+def test_an_empty_body(http):
+    problem(http.post("/v1/rankers/default/rank"), 400, "the body is empty")
+
+
+def test_examples_work_as_they_are(http, ranker):
+    """One after the other, as somebody would try them on the page."""
+    paths = http.get("/openapi.json").json()["paths"]
+    url = ranker(policy="CascadeUCB1")
+
+    def example(path: str):
+        return paths[path]["post"]["requestBody"]["content"]["application/json"]["example"]
+
+    for call in ("rank", "feedback", "warmstart"):
+        answer = http.post(f"{url}/{call}", json=example(f"/v1/rankers/{{ranker}}/{call}"))
+        assert answer.status_code == 200, answer.text
+    where = {p["name"]: p.get("example") for p in paths["/v1/rankers/{ranker}/queries/{query}"]["get"]["parameters"]}
+    assert http.get(f"{url}/queries/{where['query']}").json()["steps"] == 2
+    for path, methods in paths.items():
+        for method, operation in methods.items():
+            assert operation["description"], (method, path)
+            assert all(p["description"] for p in operation.get("parameters", [])), (method, path)

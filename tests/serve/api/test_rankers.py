@@ -36,7 +36,8 @@ def test_life_of_a_ranker(http, ranker):
     [
         ({"policy": "Nobody"}, "unknown policy"), ({"policy": "CascadeSWUCB:window=0"}, "window"), ({"k": 0}, "k=0"),
         ({"k": "3"}, "k"),
-        ({"mode": "bold"}, "mode"), ({"wait": -1}, "wait"), ({"wait": "soon"}, "wait"), ({"polcy": "x"}, "polcy"),
+        ({"mode": "bold"}, "mode='bold': must be one of 'live', 'shadow', 'safe'"),
+        ({"wait": -1}, "wait"), ({"wait": "soon"}, "wait"), ({"polcy": "x"}, "did you mean policy?"),
         ({"seed": 2**64}, "seed"), ({"horizon": 0}, "horizon"), ({"keys": ["x"]}, "keys"), ([], ""),
         ({"policy": "CascadeUCB1", "k": 1000, "horizon": 2**53}, None),
         ({"policy": "CUCBBoB", "horizon": 2**53}, "more than the memory"),

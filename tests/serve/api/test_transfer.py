@@ -40,7 +40,15 @@ def test_export_and_import(http, ranker):
     assert http.post(f"{other}/import", content=b"\n\n").json()["counted"] == 0
     assert http.get(f"{third}/export").content == b""
     problem(http.get("/v1/rankers/nobody/export"), 404)
-    problem(http.post(f"{other}/import", content=lines[0][:-5]), 400)
+    problem(http.post(f"{other}/import", content=lines[0][:-5]), 400, "line 1: ")
+    glued = answer.content.replace(b"\n", b"")  # as curl -d has it
+    problem(http.post(f"{other}/import", content=glued), 400, "line 1: ")
     problem(http.post(f"{other}/import", json={"query": "q", "state": "?"}), 422, "base64")
     problem(http.post(f"{other}/import", json={"query": "q", "state": base64.b64encode(b"nonsense").decode()}), 422)
     problem(http.post(f"{other}/import", json={"state": ""}), 422, "query")
+
+
+def test_times_that_are_no_numbers(http, ranker):
+    """Taken for now, a list of last year would count as one of today."""
+    rows = [{"query": "q", "ranking": ["a"], "time": "2020-01-01"}]
+    problem(http.post(f"{ranker()}/warmstart", json=rows), 422, "time")
