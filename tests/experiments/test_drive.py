@@ -20,9 +20,9 @@ import pytest
 
 import driftrank as dr
 from driftrank.cli.app import run
-from driftrank.client import Client
+from driftrank.client import Client, NotFound
 from driftrank.experiments.drive import Drive
-from driftrank.experiments.drive_session import Gathered, Mishaps
+from driftrank.experiments.drive_session import Gathered, Mishaps, Session
 from driftrank.wire import RankerSettings
 from tests.serve.running import ROOT, Running
 
@@ -322,6 +322,22 @@ def test_the_service_is_gone_for_good(
     assert summary["lists"] >= 25
     assert summary["learnt"] is None
     assert len(pyarrow.parquet.read_table(out / "lists.parquet")) == summary["lists"]
+
+
+def test_the_ranker_is_gone_at_the_very_end(service: Running, ranker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All lists were shown; that nobody can say what was learnt of them is no reason to lose them."""
+    name = ranker()
+    session = Session.run
+
+    async def run_and_delete(self: Session) -> None:
+        await session(self)
+        await self._client.delete_ranker(name)
+
+    monkeypatch.setattr(Session, "run", run_and_delete)
+    driven = Drive(url=service.url, ranker=name, **USERS).run(progress=False)
+    assert isinstance(driven.error, NotFound)
+    assert driven.learnt is None
+    assert driven.done.tolist() == [100] * 4
 
 
 def test_the_service_is_started_anew_meanwhile(tmp_path: Path) -> None:
