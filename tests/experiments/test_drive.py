@@ -298,6 +298,25 @@ def test_stopped(service: Running, ranker: Any, tmp_path: Path) -> None:
     assert len(pyarrow.parquet.read_table(tmp_path / "lists.parquet")) == summary["lists"]
 
 
+def test_who_stops_does_not_wait_for_the_rate(service: Running, ranker: Any, tmp_path: Path) -> None:
+    name = ranker()
+    words = command(service, name, tmp_path, "--rate", "0.02", "--json")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "driftrank", *words], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        with Client(service.url, ranker=name, timeout=30) as client:
+            while not client.ranker().lists:
+                assert process.poll() is None
+                time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)  # the others are due in 50 s and 100 s
+    finally:
+        process.kill()
+    assert process.returncode == 130, err
+    assert json.loads(out)["stopped"]
+
+
 def test_the_service_is_gone_for_good(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
