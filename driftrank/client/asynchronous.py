@@ -292,7 +292,10 @@ class AsyncClient(Common):
 
     async def _attempt(self, call: Call[Any], timeout: float) -> httpx.Response:
         lane = await self._lanes.take()
+        whole = False
         try:
-            return await lane.send(request_of(lane, call, timeout))
+            response = await lane.send(request_of(lane, call, timeout))
+            whole = True
+            return response
         finally:
-            self._lanes.give_back(lane)
+            await self._lanes.give_back(lane, whole)

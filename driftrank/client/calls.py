@@ -61,7 +61,7 @@ class Call(Generic[T]):
             return body  # type: ignore[return-value]
         try:
             return self.answer.decode(body)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ServiceError(status, f"the answer to {self.method} {self.path} cannot be read", str(error)) from None
 
 
@@ -239,8 +239,8 @@ def _ranker(name: str) -> str:
 
 
 def _part(name: str) -> str:
-    """A name as one part of a path."""
-    return quote(name, safe="")
+    """A name as one part of a path. Dots alone would be steps in it: the query ".." would be its ranker."""
+    return quote(name, safe="").replace(".", "%2E") if name in (".", "..") else quote(name, safe="")
 
 
 def _listed(name: str, values: Iterable[Any]) -> list[Any]:

@@ -60,6 +60,6 @@ def error_of(status: int, body: bytes) -> ServiceError:
     try:
         problem = _PROBLEM.decode(body)
         title, detail = problem.title, problem.detail
-    except msgspec.DecodeError:  # not of our making: from a proxy, or not our service at all
+    except (msgspec.DecodeError, UnicodeDecodeError):  # not of our making: from a proxy, or not our service at all
         title, detail = f"the service answered {status}", body[:200].decode("utf-8", "replace")
     return _KINDS.get(status, ServiceError)(status, title, detail)

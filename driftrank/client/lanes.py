@@ -25,17 +25,28 @@ class Lanes:
         self._options = {**options, "limits": _ONE, "verify": safe}
         self._room = asyncio.Semaphore(MOST)
         self._idle: list[httpx.AsyncClient] = []
+        self._closed = False
 
     async def take(self) -> httpx.AsyncClient:
         """A connection that nobody uses: the one that was used last, so that others may be closed in peace."""
+        if self._closed:
+            raise RuntimeError("this client is closed")
         await self._room.acquire()
         return self._idle.pop() if self._idle else httpx.AsyncClient(**self._options)
 
-    def give_back(self, lane: httpx.AsyncClient) -> None:
-        self._idle.append(lane)
-        self._room.release()
+    async def give_back(self, lane: httpx.AsyncClient, whole: bool) -> None:
+        """``whole``: it may be used again. After a request that was broken off its pool may be full for ever."""
+        try:
+            if whole and not self._closed:
+                self._idle.append(lane)
+            else:
+                await lane.aclose()
+        finally:
+            self._room.release()
 
     async def close(self) -> None:
+        """Those under way are closed when they are given back."""
+        self._closed = True
         while self._idle:
             await self._idle.pop().aclose()
 

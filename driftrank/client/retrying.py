@@ -20,6 +20,9 @@ FIRST_WAIT = 0.05
 #: seconds for calls that may take long
 LONG = 300.0
 
+#: seconds: no service is away for longer, whatever it says
+LONGEST_WAIT = 3600.0
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -101,8 +104,8 @@ def retry_after(header: str | None) -> float | None:
         return None
     try:
         if header.strip().isdecimal():
-            return float(header)
+            return min(float(header), LONGEST_WAIT)
         at = parsedate_to_datetime(header)
-        return max(0.0, (at - datetime.now(UTC if at.tzinfo else None)).total_seconds())
-    except ValueError:
+        return min(max(0.0, (at - datetime.now(UTC if at.tzinfo else None)).total_seconds()), LONGEST_WAIT)
+    except (ValueError, OverflowError):
         return None

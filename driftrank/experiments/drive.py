@@ -82,7 +82,7 @@ class Drive:
         reason = why_not_checked(self, environment) if check else ""
         if reason:
             raise ValueError(f"check: {reason}")
-        from driftrank.client import AsyncClient
+        from driftrank.client import AsyncClient, ServiceError
 
         driven = Driven.empty(self, environment)
         driven.breakpoints = marked_breakpoints(environment, self.steps, 1, self.seed)
@@ -105,7 +105,10 @@ class Drive:
                     with _asked_to_stop(session.stop):
                         await session.run()
                 if driven.error is None:
-                    driven.learnt = (await client.ranker()).steps - before.steps
+                    try:
+                        driven.learnt = (await client.ranker()).steps - before.steps
+                    except ServiceError as error:  # all else is done, and worth having
+                        driven.error = error
 
         asyncio.run(main())
         if check and driven.settings is not None:

@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -150,7 +151,9 @@ class Session:
                 if self._drive.rate:
                     now = time.perf_counter()
                     self._next = max(self._next + len(requests) / self._drive.rate, now)
-                    await asyncio.sleep(self._next - now)
+                    with suppress(TimeoutError):  # who is asked to stop does not wait for a slow rate
+                        async with asyncio.timeout(self._next - now):
+                            await self._stopped.wait()
                 begin = time.perf_counter()
                 answers = await call(requests)
                 seconds.append(time.perf_counter() - begin)

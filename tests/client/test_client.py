@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,22 @@ def test_rank_and_feedback(make: Any, server: Flaky) -> None:
     assert told == [{"event_id": "e:1", "clicks": ["b", 1, {"id": 7}], "shown": 2, "time": 5.0}]
 
 
+def test_names_of_dots_are_names_and_no_steps(make: Any, server: Flaky) -> None:
+    """Who asks to reset the query ".." does not mean the ranker, nor does who deletes it."""
+    with make(server.url + "/behind/") as client:
+        for name in (".", ".."):
+            for call in (client.reset, client.delete_query, client.query, client.ranker, client.activate):
+                with pytest.raises(NotFound):
+                    call(name)
+    own = "/behind/v1/rankers/default"
+    assert [path for _, path, _ in server.requests] == [
+        path
+        for dots in ("%2E", "%2E%2E")
+        for path in (f"{own}/queries/{dots}/reset", f"{own}/queries/{dots}", f"{own}/queries/{dots}",
+                     f"/behind/v1/rankers/{dots}", f"{own}/events/{dots}/activate")
+    ]  # fmt: skip
+
+
 def test_several_lists_in_one_call(make: Any, server: Flaky) -> None:
     with make(server.url) as client:
         answers = client.rank_many([RankRequest("q", ["a", "b"]), RankRequest("r", ["c"], event_id="mine")])
@@ -113,6 +130,8 @@ def test_what_cannot_be_sent_is_said_at_once(make: Any, server: Flaky, call: Any
         ({"url": "127.0.0.1:8080"}, "url='127.0.0.1:8080': must be like http://"),
         ({"url": "ftp://host"}, "url='ftp://host': must be like"),
         ({"url": "http://[::1"}, "url="),
+        ({"url": "http://127.0.0.1:99999"}, "the port must be from 0 to 65535"),
+        ({"url": "http://shop..example"}, "parts of a host's name have 1 to 63 letters"),
         ({"key": ""}, "key: must be what"),
         ({"key": "a\nb"}, "key: must be what"),
         ({"timeout": 0}, "timeout=0: must be a number"),
@@ -210,6 +229,45 @@ def test_an_answer_of_somebody_else(make: Any, server: Flaky) -> None:
     server.troubles = ["nonsense"]
     with make(server.url) as client, pytest.raises(ServiceError, match=r"the answer to POST .*/rank cannot be read"):
         client.rank("q", ITEMS)
+
+
+@pytest.mark.parametrize("status", [200, 500, 502])
+def test_an_answer_that_is_no_text(make: Any, server: Flaky, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The title is where somebody else's letters are."""
+    monkeypatch.setattr("tests.client.flaky.json.dumps", lambda value: _Latin())
+    server.troubles = [(status, {})] * 9
+    with make(server.url, retries=0) as client:
+        with pytest.raises(ServiceError):
+            client.rank("q", ITEMS)
+        assert client.rank("q", ITEMS, fallback=True).event_id == ""
+
+
+class _Latin(str):
+    def encode(self, *_: Any) -> bytes:
+        return b'{"title": "\xe9", "event_id": "\xe9", "status": 502, "detail": ""}'
+
+
+@pytest.mark.parametrize(
+    ("when", "seconds"),
+    [("9" * 400, 3600.0), ("99999999999", 3600.0), ("Fri, 31 Dec 9999 23:59:59 GMT", 3600.0),
+     ("Wed, 21 Oct 9999999999999999999 07:28:00 GMT", None)],
+)  # fmt: skip
+def test_a_service_that_says_to_come_back_never(
+    make: Any, server: Flaky, when: str, seconds: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No thread can wait for so long, and the one that sends feedback must not end of it."""
+    died: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", died.append)
+    server.troubles = [(503, {"Retry-After": when})] * 2
+    with make(server.url, retries=0, flush_seconds=0) as client:
+        with pytest.raises(ServiceUnreachable) as caught:
+            client.rank("q", ITEMS)
+        assert caught.value.retry_after == seconds
+        client.feedback("e")
+        while server.troubles:
+            time.sleep(0.01)
+        assert client.flush(30)
+    assert not died
 
 
 # -- fallback ----------------------------------------------------------------------------------------------------------
@@ -383,6 +441,40 @@ def test_tasks_share_a_client(server: Flaky) -> None:
 
     assert asyncio.run(main()) == [f"e{n}" for n in range(250)]
     assert len(server.sockets) <= 100
+
+
+def test_requests_that_are_broken_off_leave_room_for_others(server: Flaky) -> None:
+    """Wherever they are: a connection whose request was cancelled while it began was of no use ever after."""
+
+    async def main() -> None:
+        for turns in range(40):
+            async with AsyncClient(server.url, timeout=10, retries=0) as client:
+                asking = asyncio.create_task(client.rank("q", ITEMS))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                asking.cancel()
+                with suppress(asyncio.CancelledError):
+                    await asking
+                await client.rank("q", ITEMS)
+
+    asyncio.run(main())
+
+
+def test_closing_leaves_no_connection_open(server: Flaky) -> None:
+    async def main() -> None:
+        client = AsyncClient(server.url, timeout=30, retries=0)
+        server.troubles = ["hang"]
+        asking = asyncio.create_task(client.rank("q", ITEMS, fallback=True))
+        while not server.requests:
+            await asyncio.sleep(0.01)
+        await client.close()
+        server.released.set()
+        assert (await asking).event_id == ""
+        assert not client._lanes._idle
+        with pytest.raises(RuntimeError, match="closed"):
+            await client.rank("q", ITEMS)
+
+    asyncio.run(main())
 
 
 def test_what_is_deleted_twice_was_deleted(make: Any, server: Flaky) -> None:

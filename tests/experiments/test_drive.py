@@ -20,9 +20,9 @@ import pytest
 
 import driftrank as dr
 from driftrank.cli.app import run
-from driftrank.client import Client
+from driftrank.client import Client, NotFound
 from driftrank.experiments.drive import Drive
-from driftrank.experiments.drive_session import Gathered, Mishaps
+from driftrank.experiments.drive_session import Gathered, Mishaps, Session
 from driftrank.wire import RankerSettings
 from tests.serve.running import ROOT, Running
 
@@ -298,6 +298,25 @@ def test_stopped(service: Running, ranker: Any, tmp_path: Path) -> None:
     assert len(pyarrow.parquet.read_table(tmp_path / "lists.parquet")) == summary["lists"]
 
 
+def test_who_stops_does_not_wait_for_the_rate(service: Running, ranker: Any, tmp_path: Path) -> None:
+    name = ranker()
+    words = command(service, name, tmp_path, "--rate", "0.02", "--json")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "driftrank", *words], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        with Client(service.url, ranker=name, timeout=30) as client:
+            while not client.ranker().lists:
+                assert process.poll() is None
+                time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)  # the others are due in 50 s and 100 s
+    finally:
+        process.kill()
+    assert process.returncode == 130, err
+    assert json.loads(out)["stopped"]
+
+
 def test_the_service_is_gone_for_good(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -322,6 +341,22 @@ def test_the_service_is_gone_for_good(
     assert summary["lists"] >= 25
     assert summary["learnt"] is None
     assert len(pyarrow.parquet.read_table(out / "lists.parquet")) == summary["lists"]
+
+
+def test_the_ranker_is_gone_at_the_very_end(service: Running, ranker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All lists were shown; that nobody can say what was learnt of them is no reason to lose them."""
+    name = ranker()
+    session = Session.run
+
+    async def run_and_delete(self: Session) -> None:
+        await session(self)
+        await self._client.delete_ranker(name)
+
+    monkeypatch.setattr(Session, "run", run_and_delete)
+    driven = Drive(url=service.url, ranker=name, **USERS).run(progress=False)
+    assert isinstance(driven.error, NotFound)
+    assert driven.learnt is None
+    assert driven.done.tolist() == [100] * 4
 
 
 def test_the_service_is_started_anew_meanwhile(tmp_path: Path) -> None:
