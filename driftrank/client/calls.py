@@ -239,8 +239,8 @@ def _ranker(name: str) -> str:
 
 
 def _part(name: str) -> str:
-    """A name as one part of a path."""
-    return quote(name, safe="")
+    """A name as one part of a path. As they are, "." and ".." would be the parts before it."""
+    return "%2E" * len(name) if name in (".", "..") else quote(name, safe="")
 
 
 def _listed(name: str, values: Iterable[Any]) -> list[Any]:

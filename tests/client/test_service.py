@@ -103,7 +103,7 @@ def test_deferred(client: Any) -> None:
         client.activate("nobody")
 
 
-@pytest.mark.parametrize("query", ["a/b", "50 % off?", "größe", "q/reset", "a+b&c=d#e", "../x", " "])
+@pytest.mark.parametrize("query", ["a/b", "50 % off?", "größe", "q/reset", "a+b&c=d#e", "../x", " ", "", ".", ".."])
 def test_queries_are_called_as_one_likes(client: Any, query: str) -> None:
     client.rank(query, ITEMS, event_id="e")
     client.feedback("e", [1], wait=True)
@@ -114,6 +114,7 @@ def test_queries_are_called_as_one_likes(client: Any, query: str) -> None:
     client.delete_query(query)
     with pytest.raises(NotFound):
         client.query(query)
+    assert client.ranker().lists == 1  # it was not the ranker that was reset, or deleted
 
 
 def test_queries_come_in_pages(client: Any) -> None:
