@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import count, islice
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -74,7 +73,7 @@ _RANKERS = msgspec.json.Decoder(list[RankerInfo])
 _QUERY = msgspec.json.Decoder(QueryState)
 _NAMES = msgspec.json.Decoder(list[str])
 _COUNTED = msgspec.json.Decoder(Counted)
-_ROWS = msgspec.json.Decoder(list[WarmRow])
+_ROW = msgspec.json.Decoder(WarmRow)
 
 
 def rank_request(
@@ -201,13 +200,10 @@ def reset(ranker: str, query: str | None) -> Call[bytes]:
 def warmstart(ranker: str, rows: Iterable[WarmRow], batch: int, name: str | None) -> Iterator[Call[Counted]]:
     """The rows of a log, in calls of at most ``batch`` rows, each with a name: repeated, it counts once."""
     check_integer("batch", batch, 1)
-    left, name = iter(rows), _part(name or new_event_id())
-    for n in count():
-        part = list(islice(left, batch))
-        if not part:
-            return
+    name = _part(name or new_event_id())
+    for n, part in enumerate(_parts((_encoded(row, _ROW) for row in rows), batch)):
         path = f"{_ranker(ranker)}/warmstart?batch={name}-{n}"
-        yield Call("POST", path, _COUNTED, _encoded(part, _ROWS), long=True)
+        yield Call("POST", path, _COUNTED, b"[" + b",".join(part) + b"]", long=True)
 
 
 def export(ranker: str) -> Call[bytes]:
@@ -215,15 +211,23 @@ def export(ranker: str) -> Call[bytes]:
 
 
 def import_(ranker: str, state: bytes) -> Iterator[Call[Counted]]:
-    """The lines of an export, in calls that are no longer than the service takes."""
+    """The lines of an export, in several calls."""
+    for part in _parts(state.splitlines(keepends=True)):
+        yield Call("POST", f"{_ranker(ranker)}/import", _COUNTED, b"".join(part), long=True)
+
+
+def _parts(lines: Iterable[bytes], most: int | None = None) -> Iterator[list[bytes]]:
+    """Lines that go into one call: no more than ``most``, and no longer than the service takes."""
     part: list[bytes] = []
     size = 0
-    for line in [*state.splitlines(keepends=True), b""]:
-        if part and (not line or size + len(line) > LONGEST):
-            yield Call("POST", f"{_ranker(ranker)}/import", _COUNTED, b"".join(part), long=True)
+    for line in lines:
+        if part and (len(part) == most or size + len(line) > LONGEST):
+            yield part
             part, size = [], 0
         part.append(line)
         size += len(line)
+    if part:
+        yield part
 
 
 def together(parts: Iterable[Counted]) -> Counted:
@@ -239,8 +243,8 @@ def _ranker(name: str) -> str:
 
 
 def _part(name: str) -> str:
-    """A name as one part of a path. Dots alone would be steps in it: the query ".." would be its ranker."""
-    return quote(name, safe="").replace(".", "%2E") if name in (".", "..") else quote(name, safe="")
+    """A name as one part of a path. As they are, "." and ".." would be the parts before it."""
+    return "%2E" * len(name) if name in (".", "..") else quote(name, safe="")
 
 
 def _listed(name: str, values: Iterable[Any]) -> list[Any]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from driftrank.client import Client, InvalidRequest, NotFound, Unauthorized, calls
-from driftrank.wire import Clicked, Feedback, RankerSettings, RankRequest, WarmRow
+from driftrank.wire import Clicked, Counted, Feedback, RankerSettings, RankRequest, WarmRow
 from tests.client.awaited import Awaited
 from tests.client.test_client import ROOT, SYNC
 from tests.serve.running import Running
@@ -103,7 +103,7 @@ def test_deferred(client: Any) -> None:
         client.activate("nobody")
 
 
-@pytest.mark.parametrize("query", ["a/b", "50 % off?", "größe", "q/reset", "a+b&c=d#e", "../x", " "])
+@pytest.mark.parametrize("query", ["a/b", "50 % off?", "größe", "q/reset", "a+b&c=d#e", "../x", " ", "", ".", ".."])
 def test_queries_are_called_as_one_likes(client: Any, query: str) -> None:
     client.rank(query, ITEMS, event_id="e")
     client.feedback("e", [1], wait=True)
@@ -114,6 +114,7 @@ def test_queries_are_called_as_one_likes(client: Any, query: str) -> None:
     client.delete_query(query)
     with pytest.raises(NotFound):
         client.query(query)
+    assert client.ranker().lists == 1  # it was not the ranker that was reset, or deleted
 
 
 def test_queries_come_in_pages(client: Any) -> None:
@@ -152,6 +153,12 @@ def test_an_old_log_and_a_move(client: Any, monkeypatch: pytest.MonkeyPatch) -> 
         new = client.query(name)
         assert (new.steps, new.clicks) == (old.steps, old.clicks)
         assert [i.estimate for i in new.items] == [i.estimate for i in old.items]
+
+
+def test_an_old_log_of_long_lists(client: Any) -> None:
+    rows = [WarmRow("q", [f"item-{n:020}" for n in range(50)], [1])] * 2000  # a thousand are longer than a call may be
+    assert client.warmstart(rows, name="log") == Counted(2000, 0)
+    assert client.warmstart(rows, name="log") == Counted(0, 2000)
 
 
 def test_keys(make: Any, tmp_path: Path) -> None:
