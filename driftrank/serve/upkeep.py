@@ -99,6 +99,8 @@ class Upkeep:
         """A list whose wait is over is done. Whether there may be more of them."""
         more = False
         for ranker in list(self._fold.rankers.values()):
+            if self._fold.rankers.get(ranker.name) is not ranker:  # deleted meanwhile; another may use its event ids
+                continue
             now = self._now()
             due = ranker.pending.due(now - ranker.wait, _DUE)
             events = self._fold.events.started(due, ranker.born)

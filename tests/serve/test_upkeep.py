@@ -14,7 +14,7 @@ from driftrank.serve.fold import CHECKPOINT, Fold
 from driftrank.serve.records import Final, Ranked
 from driftrank.serve.store.base import Snapshot, StoreError, StoreFull
 from driftrank.serve.store.sqlite import SQLiteStore
-from driftrank.wire import RankRequest, WarmRow
+from driftrank.wire import RankerSettings, RankRequest, WarmRow
 from tests.serve.house import House, differences
 
 ITEMS = ["a", "b", "c", "d"]
@@ -467,3 +467,28 @@ def test_a_ranker_that_is_deleted_is_not_told_of_in_metrics(tmp_path):
         assert b'"other"' in house.service.metrics.render()
         house.delete("other")
         assert b'"other"' not in house.service.metrics.render()
+
+
+def test_silence_of_a_ranker_that_was_deleted_is_not_that_of_the_next_one(tmp_path):
+    """Which has its name, and may use its event ids."""
+    with House(tmp_path, ranker={"wait": 100}) as house:
+        settings = {"policy": "CascadeUCB1", "k": 3, "wait": 100}
+        house.put("other", **settings)
+        for name in ("default", "other"):
+            house.rank("q", ITEMS, "e", ranker=name)
+        house.clock.now += 100
+        committer = house.service._committer
+        append = committer.append
+
+        async def slowly(*args: Any, **how: Any) -> Any:
+            committer.append = append  # type: ignore[method-assign]
+            settled = await append(*args, **how)
+            await house.service.delete_ranker("other")
+            await house.service.put_ranker("other", RankerSettings(**settings))
+            await house.service.rank("other", [RankRequest("q", ITEMS, event_id="e")])
+            return settled
+
+        committer.append = slowly  # type: ignore[method-assign]
+        house.run(house.service.upkeep.finalise())
+        assert house.info("default").steps == 1
+        assert house.outcome("e", [1], ranker="other") == "counted"
