@@ -17,19 +17,16 @@ def http_options(url: str, key: str | None) -> dict[str, Any]:
     """The arguments of an httpx client for a service."""
     try:
         base = httpx.URL(url)
-    except (httpx.InvalidURL, TypeError) as error:
+        base.raw_host.decode("ascii").encode("idna")  # as sockets do, at every call and in the background
+    except (httpx.InvalidURL, TypeError, UnicodeError) as error:
         raise ValueError(f"url={url!r}: {error}") from None
-    if base.scheme not in ("http", "https") or not base.host:
+    if base.scheme not in ("http", "https") or not base.host or base.query or base.fragment:
         raise ValueError(f"url={url!r}: must be like http://127.0.0.1:8080")
     if base.port is not None and not 0 <= base.port <= 65535:
         raise ValueError(f"url={url!r}: the port must be from 0 to 65535")
-    try:
-        base.raw_host.decode("ascii").encode("idna")  # as sockets do, when it is too late to say so
-    except UnicodeError:
-        raise ValueError(f"url={url!r}: the parts of a host's name have 1 to 63 letters") from None
     headers = {"User-Agent": f"driftrank/{__version__}", "Content-Type": "application/json"}
     if key is not None:
-        if not key or not key.isascii() or not key.isprintable():
+        if not key or not key.isascii() or not key.isprintable() or key != key.strip():
             raise ValueError("key: must be what driftrank key printed")  # and is not repeated here
         headers["Authorization"] = f"Bearer {key}"
     return {"base_url": base, "headers": headers, "limits": _LIMITS}

@@ -155,6 +155,8 @@ def _listener(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except socket.gaierror as error:
         raise ValueError(f"host={host!r}: is not known ({error.strerror})") from None
+    except UnicodeError as error:  # no host can be called so
+        raise ValueError(f"host={host!r}: {error}") from None
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -271,6 +271,8 @@ def test_no_such_ranker_and_no_service(tmp_path: Path, service: Running, capsys:
         url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
     assert run([*command(service, "default", tmp_path), "--url", url]) == 1
     assert capsys.readouterr().err.startswith("driftrank: error: no answer to GET /v1/rankers/default: ")
+    assert run([*command(service, "default", tmp_path), "--url", "http://127.0.0.1:99999"]) == 2
+    assert capsys.readouterr().err.startswith("driftrank: error: url='http://127.0.0.1:99999': ")
 
 
 def test_stopped(service: Running, ranker: Any, tmp_path: Path) -> None:

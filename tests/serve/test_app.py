@@ -175,3 +175,5 @@ def test_an_address_that_is_taken() -> None:
             _listener("127.0.0.1", port)
     with pytest.raises(ValueError, match=r"host='no.such.host.invalid': is not known"):
         _listener("no.such.host.invalid", 80)
+    with pytest.raises(ValueError, match=r"host='a\.\.b': "):
+        _listener("a..b", 80)
