@@ -137,7 +137,7 @@ class AsyncClient(Common):
                 self._start()
             self._changed.notify_all()
         try:
-            return await self._until(lambda: not len(self._outbox), timeout)
+            return await self._until(lambda: not len(self._outbox), timeout) and not self._outbox.abandoned
         finally:
             self._flushing -= 1
 
@@ -153,7 +153,9 @@ class AsyncClient(Common):
         if self._sender is not None:
             atexit.unregister(self._at_exit)
             await asyncio.wait([self._sender], timeout=self._rules.timeout)
-        self._outbox.abandon()
+        async with self._changed:
+            self._outbox.abandon()
+            self._changed.notify_all()  # others may wait until all is sent
         await self._lanes.close()
 
     async def __aenter__(self) -> Self:

@@ -139,7 +139,7 @@ class Client(Common):
                 self._start()
             self._changed.notify_all()
             try:
-                return self._changed.wait_for(lambda: not len(self._outbox), timeout)
+                return self._changed.wait_for(lambda: not len(self._outbox), timeout) and not self._outbox.abandoned
             finally:
                 self._flushing -= 1
 
@@ -157,6 +157,7 @@ class Client(Common):
             self._sender.join(self._rules.timeout)
         with self._changed:
             self._outbox.abandon()
+            self._changed.notify_all()  # others may wait until all is sent
         self._http.close()
 
     def __enter__(self) -> Self:

@@ -12,6 +12,10 @@ from driftrank.validation import check_integer, check_number
 from driftrank.wire import FeedbackResult
 
 
+#: seconds between two attempts, whatever the service says
+LONGEST_WAIT = 300.0
+
+
 class Outbox:
     """A bounded queue. While the service is away everything is kept; when there is no more room, the oldest goes.
 
@@ -28,6 +32,7 @@ class Outbox:
         #: feedbacks that were never counted, for want of room or because the service refused them
         self.dropped = Tally("feedback was dropped")
         self.outcomes: Counter[str] = Counter()  #: what became of the others
+        self.abandoned = False  #: whether the client was closed before all was sent
         self._waiting: deque[bytes] = deque()
         self._taken: list[bytes] = []
         self._failures = 0
@@ -68,7 +73,7 @@ class Outbox:
                 self._over()
             return 0.0
         self._back()
-        wait = max(backoff(self._failures, 30.0), getattr(error, "retry_after", None) or 0.0)
+        wait = max(backoff(self._failures, 30.0), min(LONGEST_WAIT, getattr(error, "retry_after", None) or 0.0))
         if not self._failures:
             logger.warning("feedback waits until the service is back: %s", error)
         self._failures += 1
@@ -81,6 +86,7 @@ class Outbox:
     def abandon(self) -> None:
         """Nobody will send the rest."""
         if len(self):
+            self.abandoned = True
             self.dropped.add(len(self), "the client was closed before it could be sent")
             self._waiting.clear()
             self._taken = []

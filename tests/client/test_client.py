@@ -409,6 +409,33 @@ def test_what_cannot_be_sent_before_the_end_is_counted(make: Any) -> None:
     assert client.dropped == 1
 
 
+def test_who_flushes_does_not_wait_for_a_client_that_is_closed(make: Any) -> None:
+    client = make(f"http://127.0.0.1:{free_port()}", flush_seconds=60)
+    client.feedback("e")
+    sent: list[bool] = []
+    waits = threading.Thread(target=lambda: sent.append(client.flush()), daemon=True)
+    waits.start()
+    while not client._flushing:
+        time.sleep(0.01)
+    client.close(0.1)
+    waits.join(30)
+    if isinstance(client, Awaited):
+        client.end()
+    assert sent == [False]
+
+
+@pytest.mark.parametrize("header", ["9" * 400, "99999999999", "Fri, 31 Dec 9999 23:59:59 GMT"])
+def test_nobody_is_waited_for_for_ever(make: Any, server: Flaky, monkeypatch: pytest.MonkeyPatch, header: str) -> None:
+    monkeypatch.setattr("driftrank.client.outbox.LONGEST_WAIT", 0.2)
+    server.troubles = [(503, {"Retry-After": header})]
+    with make(server.url, flush_seconds=0) as client:
+        client.feedback("e")
+        end = time.monotonic() + 30
+        while client.waiting and time.monotonic() < end:  # nobody flushes
+            time.sleep(0.01)
+        assert client.outcomes == {"counted": 1}
+
+
 def test_who_flushes_does_not_wait_for_the_next_attempt(
     make: Any, server: Flaky, monkeypatch: pytest.MonkeyPatch
 ) -> None:
