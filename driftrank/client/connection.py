@@ -17,7 +17,7 @@ def http_options(url: str, key: str | None) -> dict[str, Any]:
     """The arguments of an httpx client for a service."""
     try:
         base = httpx.URL(url)
-        base.raw_host.decode("ascii").encode("idna")  # as sockets do, at every call and in the background
+        base.host.encode("idna")  # as sockets do, at every call and in the background
     except (httpx.InvalidURL, TypeError, UnicodeError) as error:
         raise ValueError(f"url={url!r}: {error}") from None
     if base.scheme not in ("http", "https") or not base.host or base.query or base.fragment:

@@ -12,10 +12,6 @@ from driftrank.validation import check_integer, check_number
 from driftrank.wire import FeedbackResult
 
 
-#: seconds between two attempts, whatever the service says
-LONGEST_WAIT = 300.0
-
-
 class Outbox:
     """A bounded queue. While the service is away everything is kept; when there is no more room, the oldest goes.
 
@@ -73,7 +69,7 @@ class Outbox:
                 self._over()
             return 0.0
         self._back()
-        wait = max(backoff(self._failures, 30.0), min(LONGEST_WAIT, getattr(error, "retry_after", None) or 0.0))
+        wait = max(backoff(self._failures, 30.0), getattr(error, "retry_after", None) or 0.0)
         if not self._failures:
             logger.warning("feedback waits until the service is back: %s", error)
         self._failures += 1

@@ -20,8 +20,8 @@ FIRST_WAIT = 0.05
 #: seconds for calls that may take long
 LONG = 300.0
 
-#: seconds: no service is away for longer, whatever it says
-LONGEST_WAIT = 3600.0
+#: seconds between two attempts, whatever the service says
+LONGEST_WAIT = 300.0
 
 
 @dataclass(frozen=True)

@@ -252,7 +252,7 @@ class _Latin(str):
 
 @pytest.mark.parametrize(
     ("when", "seconds"),
-    [("9" * 400, 3600.0), ("99999999999", 3600.0), ("Fri, 31 Dec 9999 23:59:59 GMT", 3600.0),
+    [("9" * 400, 300.0), ("99999999999", 300.0), ("Fri, 31 Dec 9999 23:59:59 GMT", 300.0),
      ("Wed, 21 Oct 9999999999999999999 07:28:00 GMT", None)],
 )  # fmt: skip
 def test_a_service_that_says_to_come_back_never(
@@ -426,7 +426,7 @@ def test_who_flushes_does_not_wait_for_a_client_that_is_closed(make: Any) -> Non
 
 @pytest.mark.parametrize("header", ["9" * 400, "99999999999", "Fri, 31 Dec 9999 23:59:59 GMT"])
 def test_nobody_is_waited_for_for_ever(make: Any, server: Flaky, monkeypatch: pytest.MonkeyPatch, header: str) -> None:
-    monkeypatch.setattr("driftrank.client.outbox.LONGEST_WAIT", 0.2)
+    monkeypatch.setattr("driftrank.client.retrying.LONGEST_WAIT", 0.2)
     server.troubles = [(503, {"Retry-After": header})]
     with make(server.url, flush_seconds=0) as client:
         client.feedback("e")
