@@ -76,15 +76,15 @@ class Events:
         name = ranked_id(ranker, born, event)
         try:
             entry = self._store.find([name]).get(name)
+            if entry is None:
+                return None
+            names = activated_id(ranker, event, entry.seq), final_id(ranker, event, entry.seq)
+            entries = self._store.find(names)
         except StoreDamaged:  # as good as forgotten
-            entry = None
-        if entry is None:
             return None
         ranked = decode(entry.body)
         assert isinstance(ranked, Ranked)
         found = Event(entry.seq, ranked)
-        names = activated_id(ranker, event, entry.seq), final_id(ranker, event, entry.seq)
-        entries = self._store.find(names)
         if names[0] in entries:
             activated = decode(entries[names[0]].body)
             assert isinstance(activated, Activated)
@@ -123,6 +123,11 @@ class Events:
             while at < len(starts) and starts[at] <= last:
                 at += 1
         return out
+
+    def forget_before(self, seq: int) -> None:
+        """Those that are not done, and that the log has forgotten: a replay could not tell what comes of them."""
+        for at in [at for at, event in self._events.items() if event.seq < seq and event.final is None]:
+            self._drop(at)
 
     def forget(self, ranker: str) -> None:
         """Those of a ranker that is no more."""

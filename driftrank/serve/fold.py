@@ -378,7 +378,11 @@ class Fold:
         query = self.query(ranker, record.query)
         if query is not None and query.seq >= seq:
             return
-        fresh = Query.from_bytes(record.state)
+        try:
+            fresh = Query.from_bytes(record.state)
+        except ValueError as error:  # a version of the policy that this one does not know
+            _passed_over(seq, error)
+            return
         if not fresh.fits(ranker.policy, ranker.settings.k):  # which changed since the request
             return
         ranker.queries += query is None

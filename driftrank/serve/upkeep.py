@@ -92,6 +92,7 @@ class Upkeep:
 
     async def _finalise_silence(self) -> None:
         more = await self.finalise()
+        self.folded(0)  # queries that are only looked at come into memory, too
         shortest = min((ranker.wait for ranker in self._fold.rankers.values()), default=10.0)
         await asyncio.sleep(0 if more else min(1.0, shortest / 10))
 
@@ -223,8 +224,9 @@ class Upkeep:
         """Retention: drop records that are old, in snapshots, and that nobody waits for."""
         until = self._now() - self._settings.retention_seconds
         checkpoint = self._store.get_snapshot(CHECKPOINT)
-        bound = min(self._fold.oldest, self._fold.needed, checkpoint.seq if checkpoint else 0)
         while True:
+            # every time: an old list may begin to wait meanwhile
+            bound = min(self._fold.oldest, self._fold.needed, checkpoint.seq if checkpoint else 0)
             before = 0
             for entry in self._store.read(0, 1000):
                 if entry.seq >= bound or decode(entry.body).time >= until:
@@ -233,6 +235,7 @@ class Upkeep:
             if not before:
                 return
             self._metrics.add("records_forgotten", (), await self._committer.run(self._store.forget, before))
+            self._fold.events.forget_before(before)
 
 
 def _overdue(ranker: Ranker, event: Event, now: float) -> Final:

@@ -230,3 +230,14 @@ def test_an_import_keeps_the_memory_in_bounds(tmp_path):
         house.run(import_())
         assert max(most) < 1.25 * memory + 102 * one, "what is folded at a time may come on top"
         assert house.info().queries == 2001
+
+
+def test_a_state_of_another_version_in_the_log_is_no_reason_not_to_start(tmp_path, monkeypatch, caplog):
+    with House(tmp_path) as house:
+        house.warmstart([WarmRow("q", ["a", "b"], [1])])
+        house.import_(house.export())
+        house.crash()
+        monkeypatch.setattr("driftrank.policies.cascade_ucb1.CascadeUCB1.version", 2)
+        house.open()
+        assert house.replay.records == 4
+    assert "record 4: not learnt" in caplog.text

@@ -492,3 +492,92 @@ def test_silence_of_a_ranker_that_was_deleted_is_not_that_of_the_next_one(tmp_pa
         house.run(house.service.upkeep.finalise())
         assert house.info("default").steps == 1
         assert house.outcome("e", [1], ranker="other") == "counted"
+
+
+def test_a_deferred_list_that_the_log_has_forgotten_is_no_more(tmp_path):
+    """In memory neither: what came of it would not be learnt by a replay."""
+    with House(tmp_path, ranker={"wait": 100}, retention="30m") as house:
+        house.rank("q", ITEMS, "deferred", defer=True)
+        house.clock.now += 2000
+        house.rank("q", ITEMS, "young")
+        house.checkpoint()
+        house.forget_old()
+        with house.refused(404, "no list has it"):
+            house.activate("deferred")
+        assert house.outcome("deferred", [1]) == "orphan"
+        assert house.outcome("young", [1]) == "counted"
+        before = house.state()
+        house.recover()
+        assert not differences(before, house.state())
+
+
+def test_a_list_that_begins_to_wait_while_records_are_forgotten_stays(tmp_path):
+    with House(tmp_path, ranker={"wait": 100}, retention="30m") as house:
+        fill(house, 1000)
+        house.rank("q", ITEMS, "deferred", defer=True)
+        house.pass_(2000)
+        house.rank("q", ITEMS, "young")
+        house.checkpoint()
+        committer = house.service._committer
+        run = committer.run
+
+        async def slowly(work: Any, *args: Any) -> Any:
+            committer.run = run  # type: ignore[method-assign]
+            await house.service.activate("deferred", ["default"])
+            return await run(work, *args)
+
+        committer.run = slowly  # type: ignore[assignment, method-assign]
+        house.forget_old()
+        house.recover()
+        assert house.outcome("deferred", [1]) == "counted"
+
+
+def test_queries_that_are_only_looked_at_do_not_fill_the_memory(tmp_path):
+    memory = 200_000
+    with House(tmp_path, memory=memory) as house:
+        house.warmstart([WarmRow(f"q{n}", ITEMS[:3], [1]) for n in range(500)])
+        house.write_out()
+        for n in range(500):
+            house.query(f"q{n}")
+        assert house.fold.nbytes > memory
+
+        async def wait() -> None:
+            while house.fold.nbytes > memory:
+                await asyncio.sleep(0.01)
+
+        house.run(asyncio.wait_for(wait(), 30))
+
+
+@pytest.mark.parametrize("seq", [4, 5])
+def test_what_came_of_a_list_and_cannot_be_read_holds_nobody_up(tmp_path, caplog, seq):
+    """Of its records the list itself can be read, and its activation or its end cannot."""
+    with House(tmp_path, ranker={"wait": 100}) as house:
+        house.rank("q", ITEMS, "e", defer=True)
+        house.activate("e")
+        if seq == 5:
+            house.feedback("e", [1])
+        house.checkpoint()
+        if seq == 4:
+            house.feedback("e", [1])  # folded with what is in memory, and once more when it starts again
+        house.crash()
+        with closing(sqlite3.connect(tmp_path / "house.db")) as file:
+            file.execute("UPDATE log SET crc = crc + 1 WHERE seq = ?", (seq,))
+            file.commit()
+        house.open()
+        assert house.outcome("e", [2]) == "orphan"
+        house.pass_(100)
+        assert house.info().pending == 0
+        before = house.state()
+        house.recover()
+        assert not differences(before, house.state())
+
+
+def test_a_ranker_that_is_no_more_is_not_counted(tmp_path):
+    """Or those who make rankers by the day would be told of all of them for ever."""
+    with House(tmp_path) as house:
+        house.put("other", policy="CascadeUCB1", k=3)
+        house.rank("q", ITEMS, "e", ranker="other")
+        house.feedback("e", [1], ranker="other")
+        assert b'ranker="other"' in house.service.metrics.render()
+        house.delete("other")
+        assert b'ranker="other"' not in house.service.metrics.render()
