@@ -151,10 +151,12 @@ class Upkeep:
                 dirty = [at for at in which[n : n + slice_] if at in self._fold.dirty]
                 if not dirty:
                     continue
+                gone = [at for at in dirty if at in self._fold.gone]
                 try:
                     await self._committer.put_snapshots(self._fold.snapshots(dirty))
                 except BaseException:
                     self._fold.dirty.update(at for at in dirty if at in self._fold.queries)
+                    self._fold.gone.update(gone)  # what is there is still of the life before
                     raise
             self._metrics.add("snapshots_written", (), len(dirty))
             if pause:

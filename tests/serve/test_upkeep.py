@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
@@ -581,3 +581,42 @@ def test_a_ranker_that_is_no_more_is_not_counted(tmp_path):
         assert b'ranker="other"' in house.service.metrics.render()
         house.delete("other")
         assert b'ranker="other"' not in house.service.metrics.render()
+
+
+def during_a_checkpoint(house: House, work: Callable[[], Awaitable[Any]]) -> None:
+    """Have something done when all snapshots are written, and before what says up to where they are good."""
+    upkeep = house.service.upkeep
+    snapshot = upkeep.snapshot
+
+    async def and_then(*args: Any) -> None:
+        await snapshot(*args)
+        upkeep.snapshot = snapshot  # type: ignore[method-assign]
+        await work()
+
+    upkeep.snapshot = and_then  # type: ignore[method-assign]
+    house.checkpoint()
+
+
+@pytest.mark.parametrize("written", ["never", "in vain", "after all"])
+def test_a_deleted_query_that_comes_back_during_a_checkpoint_begins_anew(tmp_path, written):
+    with House(tmp_path, store=_Moody) as house:
+        house.rank("q", ITEMS, "e1")
+        house.feedback("e1", [1])
+        house.checkpoint()
+        house.reset("q", gone=True)
+
+        async def comes_back() -> None:
+            await house.service.rank("default", [RankRequest("q", ITEMS, event_id="e2")])
+            house.store.snapshots_fail = written == "in vain"
+            if written != "never":
+                with suppress(StoreFull):
+                    await house.service.upkeep.snapshot([("default", "q")])
+            house.store.snapshots_fail = False
+
+        during_a_checkpoint(house, comes_back)
+        before = house.state()
+        house.recover()
+        assert house.query("q").steps == 0
+        assert not differences(before, house.state())
+        house.clean_up()
+        assert not house.fold.gone
