@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import atexit
-import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, Self, TypeVar, overload
 
@@ -17,7 +15,6 @@ from driftrank.client.calls import Call, Click
 from driftrank.client.common import Common
 from driftrank.client.connection import request_of
 from driftrank.client.errors import ServiceError
-from driftrank.client.outbox import Outbox
 from driftrank.client.retrying import Attempts, Rules
 from driftrank.wire import (
     Activation,
@@ -216,14 +213,6 @@ class Client(Common):
         self._http = httpx.Client(**self._options)
         self._changed = threading.Condition()
         self._sender: threading.Thread | None = None
-        _clients.add(self)
-
-    def _forked(self) -> None:
-        """A forked process has no threads, its connections are the other's, and so is what waits to be sent."""
-        if not self._closed:
-            self._outbox = Outbox(self._outbox.batch, self._outbox.flush_seconds, self._outbox.room)
-            self._flushing = 0
-            self._connect()
 
     def _start(self) -> None:
         if self._sender is not None and self._sender.is_alive():
@@ -307,15 +296,3 @@ class Client(Common):
         finally:
             response.close()
         return response.status_code, response.headers, b"".join(parts)
-
-
-_clients: weakref.WeakSet[Client] = weakref.WeakSet()
-
-
-def _renew() -> None:
-    for client in list(_clients):
-        client._forked()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import weakref
 from collections import Counter
 
 from driftrank.client.connection import http_options
@@ -52,10 +54,18 @@ class Common:
         self._flushes = 0  # so many did so far
         self._closed = False
         self._connect()
+        _clients.add(self)
 
     def _connect(self) -> None:
         """Make new connections."""
         raise NotImplementedError
+
+    def _forked(self) -> None:
+        """A forked process has no threads, its connections are the other's, and so is what waits to be sent."""
+        if not self._closed:
+            self._outbox = Outbox(self._outbox.batch, self._outbox.flush_seconds, self._outbox.room)
+            self._flushing = 0
+            self._connect()
 
     @property
     def dropped(self) -> int:
@@ -76,3 +86,15 @@ class Common:
     def fallbacks(self) -> int:
         """Lists that the service did not give, and that were the baseline instead."""
         return self._fallbacks.count
+
+
+_clients: weakref.WeakSet[Common] = weakref.WeakSet()
+
+
+def _renew() -> None:
+    for client in list(_clients):
+        client._forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)

@@ -570,12 +570,23 @@ assert os.waitpid(child, 0)[1] == 0
 client.rank("q", ["a"])
 """
 
+FORKED_ASYNC = (
+    ASYNC
+    + """
+import os
+child = os.fork()
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+"""
+)
+
 
 @pytest.mark.parametrize(
     "program",
     [SYNC, SYNC + "raise KeyError('a bug')", ASYNC,
-     pytest.param(FORKED, marks=pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"))],
-    ids=["sync", "failing", "async", "forked"],
+     *(pytest.param(program, marks=pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"))
+       for program in (FORKED, FORKED_ASYNC))],
+    ids=["sync", "failing", "async", "forked", "forked async"],
 )  # fmt: skip
 def test_flush_at_exit(server: Flaky, program: str) -> None:
     command = [sys.executable, "-c", program, server.url]
