@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from time import monotonic
 from typing import Any
 
 import httpx
@@ -33,4 +35,20 @@ def http_options(url: str, key: str | None) -> dict[str, Any]:
 
 
 def request_of(http: httpx.Client | httpx.AsyncClient, call: Call[Any], timeout: float) -> httpx.Request:
-    return http.build_request(call.method, call.path, content=call.body, timeout=timeout)
+    return http.build_request(call.method, call.path, content=call.body, extensions={"timeout": _Left(timeout)})
+
+
+class _Left(Mapping[str, float]):
+    """Seconds for whatever comes next. Of itself httpx counts them anew for the connection, the request, the answer."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = monotonic() + seconds
+
+    def __getitem__(self, part: str) -> float:
+        return max(0.001, self._end - monotonic())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("connect", "read", "write", "pool"))
+
+    def __len__(self) -> int:
+        return 4

@@ -25,7 +25,9 @@ from driftrank.client import (
     ServiceError,
     ServiceUnreachable,
     Unauthorized,
+    calls,
 )
+from driftrank.client.connection import request_of
 from driftrank.wire import Clicked, Feedback, Item, RankRequest, WarmRow
 from tests.client.awaited import Awaited
 from tests.client.flaky import Flaky, flaky
@@ -207,6 +209,18 @@ def test_the_deadline_is_kept(make: Any, server: Flaky, trouble: str) -> None:
         assert 0.2 < time.monotonic() - begin < 0.9
     assert caught.value.status == 0
     assert 2 <= len(server.requests) <= 4
+
+
+def test_one_timeout_for_all_that_an_attempt_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("driftrank.client.connection.monotonic", lambda: now, raising=False)
+    with httpx.Client(base_url="http://127.0.0.1:1") as http:
+        seconds = request_of(http, calls.rankers(), 2.0).extensions["timeout"]
+    assert {part: seconds.get(part) for part in seconds} == dict.fromkeys(("connect", "read", "write", "pool"), 2.0)
+    now = 101.5  # there is a connection
+    assert seconds.get("read") == 0.5
+    now = 103.0
+    assert seconds.get("read") == 0.001
 
 
 def test_nobody_listens(make: Any) -> None:
