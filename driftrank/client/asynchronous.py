@@ -150,13 +150,15 @@ class AsyncClient(Common):
         async with self._changed:
             self._closed = True
             self._changed.notify_all()
-        if self._sender is not None:
-            atexit.unregister(self._at_exit)
-            await asyncio.wait([self._sender], timeout=self._rules.timeout)
-        async with self._changed:
-            self._outbox.abandon()
-            self._changed.notify_all()  # others may wait until all is sent
-        await self._lanes.close()
+        try:
+            if self._sender is not None:
+                atexit.unregister(self._at_exit)
+                await asyncio.wait([self._sender], timeout=self._rules.timeout)
+        finally:  # also when nobody waits for us any more
+            async with self._changed:
+                self._outbox.abandon()
+                self._changed.notify_all()  # others may wait until all is sent
+            await self._lanes.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -283,7 +285,7 @@ class AsyncClient(Common):
             try:
                 async with asyncio.timeout(timeout := attempts.timeout()):
                     response = await self._attempt(call, timeout)
-            except (httpx.RequestError, TimeoutError) as error:
+            except (httpx.RequestError, UnicodeError, TimeoutError) as error:  # as in the other client
                 wait = attempts.failed(error)
             else:
                 again = attempts.answered(response.status_code, response.headers, response.content)

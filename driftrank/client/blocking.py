@@ -275,7 +275,7 @@ class Client(Common):
         while True:
             try:
                 status, headers, body = self._attempt(call, attempts.timeout())
-            except httpx.RequestError as error:
+            except (httpx.RequestError, UnicodeError) as error:  # that of a redirect to a host that cannot be
                 wait = attempts.failed(error)
             else:
                 again = attempts.answered(status, headers, body)

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from driftrank.client.errors import ServiceError, error_of
+from driftrank.client.errors import UNREADABLE, ServiceError, error_of
 from driftrank.validation import check_integer
 from driftrank.wire import (
     ENCODER,
@@ -60,7 +60,7 @@ class Call(Generic[T]):
             return body  # type: ignore[return-value]
         try:
             return self.answer.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise ServiceError(status, f"the answer to {self.method} {self.path} cannot be read", str(error)) from None
 
 

@@ -52,6 +52,9 @@ _KINDS: dict[int, type[ServiceError]] = {
     **dict.fromkeys((400, 409, 413, 422), InvalidRequest),
 }  # fmt: skip
 
+#: what reading JSON of others may end with: bytes that are no text are no DecodeError
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
 _PROBLEM = msgspec.json.Decoder(Problem)
 
 
@@ -60,6 +63,6 @@ def error_of(status: int, body: bytes) -> ServiceError:
     try:
         problem = _PROBLEM.decode(body)
         title, detail = problem.title, problem.detail
-    except (msgspec.DecodeError, UnicodeDecodeError):  # not of our making: from a proxy, or not our service at all
+    except UNREADABLE:  # not of our making: from a proxy, or not our service at all
         title, detail = f"the service answered {status}", body[:200].decode("utf-8", "replace")
     return _KINDS.get(status, ServiceError)(status, title, detail)

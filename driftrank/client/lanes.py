@@ -29,9 +29,10 @@ class Lanes:
 
     async def take(self) -> httpx.AsyncClient:
         """A connection that nobody uses: the one that was used last, so that others may be closed in peace."""
-        if self._closed:
-            raise RuntimeError("this client is closed")
         await self._room.acquire()
+        if self._closed:
+            self._room.release()
+            raise RuntimeError("this client is closed")
         return self._idle.pop() if self._idle else httpx.AsyncClient(**self._options)
 
     async def give_back(self, lane: httpx.AsyncClient, whole: bool) -> None:

@@ -11,10 +11,10 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-#: what may happen to a request instead of an answer: a status with headers, or one of
+#: what may happen to a request instead of an answer: a status with headers, or with a body, or one of
 #: "hang" (no answer), "cut" (half an answer), "close" (none, at once), "drip" (an answer that never ends),
 #: "lost" (done, but the answer is lost), "nonsense" (200, but no JSON)
-Trouble = tuple[int, dict[str, str]] | str
+Trouble = tuple[int, dict[str, str] | bytes] | str
 
 
 class Flaky(ThreadingHTTPServer):
@@ -105,9 +105,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, b"<html>")
             return
         elif trouble != "close":
-            status, headers = trouble
+            status, more = trouble
             problem = {"title": "later", "status": status, "detail": "not now"}
-            self._send(status, json.dumps(problem).encode(), headers)
+            if isinstance(more, bytes):
+                self._send(status, more)
+            else:
+                self._send(status, json.dumps(problem).encode(), more)
             return
         self.close_connection = True
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from driftrank.client import (
@@ -249,19 +250,24 @@ def test_an_answer_of_somebody_else(make: Any, server: Flaky) -> None:
 
 
 @pytest.mark.parametrize("status", [200, 500, 502])
-def test_an_answer_that_is_no_text(make: Any, server: Flaky, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The title is where somebody else's letters are."""
-    monkeypatch.setattr("tests.client.flaky.json.dumps", lambda value: _Latin())
-    server.troubles = [(status, {})] * 9
-    with make(server.url, retries=0) as client:
-        with pytest.raises(ServiceError):
+@pytest.mark.parametrize(
+    "body", [b'{"title": "\xff", "event_id": "\xff"}', b'{"x": ' + b"[" * 100_000], ids=["text", "deep"]
+)
+def test_an_answer_that_is_no_text(make: Any, server: Flaky, status: int, body: bytes) -> None:
+    server.troubles = [(status, body)] * 2
+    with make(server.url, retries=0, flush_seconds=0) as client:
+        with pytest.raises(ServiceError) as caught:
             client.rank("q", ITEMS)
-        assert client.rank("q", ITEMS, fallback=True).event_id == ""
+        assert caught.value.status == status
+        client.feedback("e")
+        assert client.flush(30)
+    assert list(server.feedback) == ["e"]
 
 
-class _Latin(str):
-    def encode(self, *_: Any) -> bytes:
-        return b'{"title": "\xe9", "event_id": "\xe9", "status": 502, "detail": ""}'
+def test_an_answer_from_nowhere(make: Any, server: Flaky) -> None:
+    server.troubles = [(307, {"Location": "http://xn--a/"})]
+    with make(server.url, timeout=30) as client:
+        assert client.rank("q", ITEMS).items
 
 
 @pytest.mark.parametrize(
@@ -621,3 +627,21 @@ def test_the_client_is_light() -> None:
     code = "import sys, driftrank.client; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
     assert not {"numba", "numpy", "fastapi", "uvicorn", "matplotlib"} & set(done.stdout.split())
+
+
+def test_closing_that_is_cancelled_loses_count_of_nothing(server: Flaky) -> None:
+    async def main() -> None:
+        client = AsyncClient(server.url, timeout=60, flush_seconds=0)
+        await client.feedback("e")
+        while not server.requests:
+            await asyncio.sleep(0.01)
+        closing = asyncio.create_task(client.close(0.01))
+        while not client._closed:
+            await asyncio.sleep(0.01)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert (client.waiting, client.dropped) == (0, 1)
+
+    server.troubles = ["hang"]
+    asyncio.run(main())
