@@ -308,7 +308,7 @@ class Fold:
 
     def _warm(self, seq: int, record: Warm) -> None:
         ranker = self.rankers.get(record.ranker)
-        if ranker is None:
+        if ranker is None or record.ranker_since not in (0, ranker.since):  # sent again, its batch would count twice
             return
         at = (record.ranker, record.query)
         query = self.query(ranker, record.query)

@@ -83,6 +83,7 @@ class Warm(Struct, frozen=True, tag="warm", tag_field="kind", omit_defaults=True
     clicks: list[int]
     when: float  #: it was shown
     features: list[list[float]] | None = None
+    ranker_since: int = 0  #: the record that began the life of the ranker that it was sent to (0: it was not noted)
 
 
 class RankerSet(Struct, frozen=True, tag="ranker", tag_field="kind"):

@@ -38,12 +38,12 @@ class Transfer:
             except ValueError as error:
                 raise Refused(422, "bad request", f"row {n + 1}: {error}") from None
             # what a ranker that started anew has forgotten may be told again
-            records.append((f"w/{name}/{ranker.since}/{batch}/{n}", record))
+            records.append((f"w/{name}/{since}/{batch}/{n}", record))
         new = 0
         for at in range(0, len(records), 1000):
             await service.upkeep.room.wait()
-            self._check_same(ranker, since)  # the rest would be learnt now, and once more when it is sent again
             new += sum(is_new for _, is_new in await service.append(records[at : at + 1000]))
+            self._check_same(ranker, since)
         return Counted(new, len(records) - new)
 
     def _warm(self, ranker: Ranker, row: WarmRow, now: float, trial: dict[str, Learner]) -> Warm:
@@ -59,7 +59,7 @@ class Transfer:
         if ranker.policy.contextual:  # which may refuse them, and must not once they are in the log
             self._try(ranker, row.query, items, described, trial)
         when = now if row.time is None else min(now, max(0.0, row.time))
-        return Warm(ranker.name, row.query, now, items, clicks, when, described)
+        return Warm(ranker.name, row.query, now, items, clicks, when, described, ranker.since)
 
     def _try(
         self, ranker: Ranker, name: str, items: list[ItemId], features: list[list[float]] | None,

@@ -199,22 +199,6 @@ def test_an_export_of_a_ranker_that_starts_anew_meanwhile(tmp_path):
             house.run(export())
 
 
-def test_an_old_log_for_a_ranker_that_starts_anew_meanwhile(tmp_path):
-    with House(tmp_path, max_body="10MB") as house:
-        rows = [WarmRow("q", ["a", "b"], [1])] * 2500
-
-        async def both() -> None:
-            warming = asyncio.ensure_future(house.transfer.warmstart("default", rows, "log"))
-            await asyncio.sleep(0)
-            await house.service.reset("default")
-            await warming
-
-        with house.refused(409, "started anew meanwhile"):
-            house.run(both())
-        house.warmstart(rows, "log")
-        assert house.info().steps == 2500, "each counts once"
-
-
 def test_an_import_keeps_the_memory_in_bounds(tmp_path):
     memory = 200_000
     with House(tmp_path, memory=memory) as house:
@@ -241,3 +225,24 @@ def test_a_state_of_another_version_in_the_log_is_no_reason_not_to_start(tmp_pat
         house.open()
         assert house.replay.records == 4
     assert "record 4: not learnt" in caplog.text
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2])
+def test_a_batch_counts_once_when_its_ranker_is_started_anew_meanwhile(tmp_path, turns):
+    rows = [WarmRow("q", ["a", "b"], [1])] * 2500
+    with House(tmp_path) as house:
+
+        async def both() -> None:
+            sent = asyncio.ensure_future(house.transfer.warmstart("default", rows, "log"))
+            for _ in range(turns):  # of the loop: the reset is in the log before the first rows, or after
+                await asyncio.sleep(0)
+            await house.service.reset("default")
+            await sent
+
+        with house.refused(409, "started anew meanwhile"):
+            house.run(both())
+        assert house.info().steps == 0
+        assert house.warmstart(rows, "log").counted == 2500
+        assert house.warmstart(rows, "log").duplicates == 2500
+        assert house.info().steps == 2500
+        assert not differences(house.state(), house.folded_anew())
