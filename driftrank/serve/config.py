@@ -139,6 +139,17 @@ def load_settings(
     return loading.settings()
 
 
+def ranker_settings(given: Mapping[str, Any]) -> RankerSettings:
+    """The settings of a ranker as they were written; ValueError names the one that is wrong, and what it may be.
+
+    >>> ranker_settings({"k": 3, "mode": "shadow"}).mode
+    'shadow'
+    """
+    for name in given:
+        check_known("setting", name, _RANKER)
+    return RankerSettings(**{name: _typed(name, value, _RANKER[name], "") for name, value in given.items()})
+
+
 class _Loading:
     """Settings on their way from where they are written."""
 

@@ -11,14 +11,15 @@ from driftrank.wire import FEEDBACK, Activation, Feedback, FeedbackResult
 
 #: outcomes of a single feedback that are the caller's mistake
 _STATUS = {"orphan": 404, "refused": 409, "inactive": 409}
-_EXAMPLE = {"event_id": "18f6c2a0b1c-5d2e9b7a1f3c4e60", "clicks": [2]}
+_EXAMPLE = {"event_id": "visit-1", "clicks": [2]}
 
 
 def router(service: Service) -> APIRouter:
     async def feedback(request: Request) -> Response:
         """What users clicked in a list; no clicks: they saw it and clicked nothing.
 
-        One feedback, or an array of them for an array of outcomes. What is answered is durable. The same feedback again
+        A click is an item's id, or its position (1 is the top); an item whose id is a number is {"id": 7}. One
+        feedback, or an array of them for an array of outcomes. What is answered is durable. The same feedback again
         counts once. The status of a single one is 404 where no list has this event_id, 409 where other clicks were
         counted before or the list is not activated.
         """

@@ -43,7 +43,10 @@ def router(service: Service) -> APIRouter:
     out = APIRouter(tags=["queries"])
     pages: dict[str, dict[str, Any]] = {
         "after": {"schema": {"type": "string"}, "description": "Begin after this name."},
-        "limit": {"schema": {"type": "integer", "minimum": 1, "maximum": _MOST, "default": 100}},
+        "limit": {
+            "schema": {"type": "integer", "minimum": 1, "maximum": _MOST, "default": 100},
+            "description": "How many names at most.",
+        },
     }
     route(out, "GET", "/v1/rankers/{ranker}/queries", queries, answer=list[str], parameters=pages)
     # queries may have slashes in them, so this comes before what a query called "x/reset" would match

@@ -8,7 +8,7 @@ from driftrank.serve.api.described import answered, decoded, route
 from driftrank.serve.service import Service
 from driftrank.wire import RANK, RankRequest, RankResponse
 
-_EXAMPLE = {"query": "running shoes", "items": ["a", "b", "c", "d", "e"], "k": 3}
+_EXAMPLE = {"query": "running shoes", "items": ["a", "b", "c", "d", "e"], "k": 3, "event_id": "visit-1"}
 
 
 def router(service: Service) -> APIRouter:

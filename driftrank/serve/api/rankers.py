@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from fastapi import APIRouter, Request, Response
 
 from driftrank.serve.api.described import answered, decoded, route
+from driftrank.serve.config import ranker_settings
 from driftrank.serve.middleware import VISIBLE
+from driftrank.serve.problems import Refused
 from driftrank.serve.service import Service
 from driftrank.wire import RankerInfo, RankerSettings
 
-_SETTINGS = msgspec.json.Decoder(RankerSettings)
+_SETTINGS = msgspec.json.Decoder(dict[str, Any])
 _EXAMPLE = {"policy": "CascadeSWUCB:window=24h", "k": 5, "wait": "10m"}
 
 
@@ -30,7 +34,10 @@ def router(service: Service) -> APIRouter:
 
         Settings that are not given are the defaults. Where policy, k, seed or horizon change, it starts to learn anew.
         """
-        settings = decoded(_SETTINGS, await request.body())
+        try:  # as of a file: msgspec would not say which values there are
+            settings = ranker_settings(decoded(_SETTINGS, await request.body()))
+        except ValueError as error:
+            raise Refused(422, "bad settings", str(error)) from None
         return answered(await service.put_ranker(request.path_params["ranker"], settings))
 
     async def delete_ranker(request: Request) -> Response:
@@ -46,7 +53,12 @@ def router(service: Service) -> APIRouter:
     out = APIRouter(tags=["rankers"])
     route(out, "GET", "/v1/rankers", rankers, answer=list[RankerInfo])
     route(out, "GET", "/v1/rankers/{ranker}", ranker, answer=RankerInfo)
-    route(out, "PUT", "/v1/rankers/{ranker}", put_ranker, body=RankerSettings, answer=RankerInfo, example=_EXAMPLE)
-    route(out, "DELETE", "/v1/rankers/{ranker}", delete_ranker, status=204)
+    # not the default one, which would forget what it knows because somebody tried an example
+    other = {"ranker": "shop"}
+    route(
+        out, "PUT", "/v1/rankers/{ranker}", put_ranker, body=RankerSettings, answer=RankerInfo, example=_EXAMPLE,
+        named=other,
+    )  # fmt: skip
+    route(out, "DELETE", "/v1/rankers/{ranker}", delete_ranker, status=204, named=other)
     route(out, "POST", "/v1/rankers/{ranker}/reset", reset_ranker, status=204)
     return out
