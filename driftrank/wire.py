@@ -155,7 +155,7 @@ class WarmRow(Struct, frozen=True, forbid_unknown_fields=True):
     query: str
     ranking: list[ItemId | Item]
     clicks: list[int] = []  #: clicked positions, from 1
-    time: float | str | None = None
+    time: float | None = None  #: seconds since 1970
 
 
 class SavedQuery(Struct, frozen=True, forbid_unknown_fields=True):

@@ -374,7 +374,8 @@ class Service:
         try:
             return self.fold.rankers[name]
         except KeyError:
-            raise Refused(404, "no such ranker", f"ranker {name!r}: there is none of this name") from None
+            detail = f"ranker {name!r}: there is none of this name; name it in the settings, or make it with PUT"
+            raise Refused(404, "no such ranker", detail) from None
 
     def ranker_names(self) -> list[str]:
         self._check_ready()

@@ -55,7 +55,7 @@ class Transfer:
         described = features[:k] if features and ranker.policy.contextual else None
         if ranker.policy.contextual:  # which may refuse them, and must not once they are in the log
             self._try(ranker, row.query, items, described, trial)
-        when = min(now, max(0.0, row.time)) if isinstance(row.time, (int, float)) else now
+        when = now if row.time is None else min(now, max(0.0, row.time))
         return Warm(ranker.name, row.query, now, items, clicks, when, described)
 
     def _try(

@@ -244,7 +244,7 @@ def test_refusals_become_problem_documents() -> None:
 
 def test_what_fastapi_refuses_looks_the_same() -> None:
     service = Service()
-    assert is_problem(service.call("GET", "/nowhere"), 404) == "there is nothing at /nowhere"
+    assert is_problem(service.call("GET", "/nowhere"), 404) == "there is nothing at /nowhere; /docs shows what there is"
     assert "DELETE is not possible" in is_problem(service.call("DELETE", "/v1/rankers"), 405)
     assert "n='seven'" in is_problem(service.call("GET", "/v1/rankers/default/queries/seven"), 422)
 

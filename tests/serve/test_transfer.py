@@ -61,8 +61,8 @@ def test_a_batch_counts_once(tmp_path):
 
 def test_times_of_an_old_log(tmp_path):
     with House(tmp_path, "CascadeDUCB:half_life=10m") as house:
-        rows = [WarmRow("q", ["a", "b"], [1], time=when) for when in (-5.0, 1e300, 0.0, "last May", None, 1)]
-        assert house.warmstart(rows).counted == 6
+        rows = [WarmRow("q", ["a", "b"], [1], time=when) for when in (-5.0, 1e300, 0.0, None, 1)]
+        assert house.warmstart(rows).counted == 5
         assert house.fold.query(house.fold.rankers["default"], "q").now == house.clock.now
         assert house.fold.clock == house.clock.now
         house.rank("q", ["a", "b"], "e")

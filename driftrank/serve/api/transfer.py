@@ -45,14 +45,20 @@ def router(service: Service) -> APIRouter:
         return StreamingResponse(lines(), media_type="application/x-ndjson")
 
     async def import_(request: Request) -> Response:
-        """Take over the states of queries, as exported by a ranker of the same policy and k. Replaces what is there."""
+        """Take over the states of queries, as exported by a ranker of the same policy and k. Replaces what is there.
+
+        The body is what export answered, line by line (curl --data-binary @FILE; -d would take the line ends out).
+        Where it is longer than max_body, send some lines at a time, as the client does.
+        """
         states = []
         for n, line in enumerate((await request.body()).splitlines()):
             if not line.strip():
                 continue
-            saved = decoded(_STATES, line)
             try:
+                saved = decoded(_STATES, line)
                 states.append((saved.query, base64.b64decode(saved.state, validate=True)))
+            except Refused as problem:
+                raise Refused(problem.status, problem.title, f"line {n + 1}: {problem.detail}") from None
             except ValueError as error:
                 raise Refused(422, "Bad value", f"line {n + 1}: state is no base64 ({error})") from None
         return answered(await transfer.import_(request.path_params["ranker"], states))
