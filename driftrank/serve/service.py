@@ -468,7 +468,7 @@ def _taken(event_id: str) -> Refused:
 
 
 def no_query(ranker: str, query: str) -> Refused:
-    return Refused(404, "no such query", f"query {query!r}: ranker {ranker!r} has never been asked it")
+    return Refused(404, "no such query", f"query {query!r}: ranker {ranker!r} knows nothing of it")
 
 
 def once(kind: str) -> str:

@@ -674,7 +674,7 @@ def test_settings_that_keep_what_was_learnt(house):
     for change in ({"k": 4}, {"seed": 1}, {"horizon": 5}, {"policy": "CascadeUCB1:exploration=2"}):
         assert house.put(**how | change).steps == 0
         assert house.put(**how).queries == 0
-        with house.refused(404, "never been asked"):
+        with house.refused(404, "knows nothing of it"):
             house.query("q")
         house.rank("q", ITEMS, str(change))
         house.feedback(str(change), [1])
