@@ -33,6 +33,10 @@ def router(service: Service) -> APIRouter:
         """Make a ranker, or change one.
 
         Settings that are not given are the defaults. Where policy, k, seed or horizon change, it starts to learn anew.
+        mode: live ranks, shadow answers the baseline, safe stays near it. holdout: the share of lists that stay the
+        baseline's. wait: how long a list waits for clicks; silence: what it means if none come; second_click: refuse
+        (the first feedback counts) or update (clicks are collected until the wait is over). forget_items: items that no
+        call has offered for so long are forgotten. Durations are seconds, or texts such as "30m", "24h", "7d".
         """
         try:  # as of a file: msgspec would not say which values there are
             settings = ranker_settings(decoded(_SETTINGS, await request.body()))
