@@ -22,7 +22,7 @@ from driftrank.serve.committer import Committer, Named, QueueFull, Settled
 from driftrank.serve.config import ServerSettings, check_ranker, policy_of
 from driftrank.serve.events import Event
 from driftrank.serve.fold import Fold, Ranker, Ready, forgotten
-from driftrank.serve.items import check_id
+from driftrank.serve.items import check_even, check_id
 from driftrank.serve.judging import after_the_end, positions
 from driftrank.serve.lists import Ask, choose, draw, response
 from driftrank.serve.metrics import Metrics
@@ -230,6 +230,8 @@ class Service:
             known = self.fold.events.cached(ranker.name, ranker.born, event_id)
             if known is not None:
                 return self._again(ranker, event_id, request).ranked
+        if ask.features and ranker.policy.contextual:
+            check_even(ask.features)
         query = self.fold.query(ranker, request.query)
         ready = self._learner(ranker, request.query, query, ask)
         learner = ready.learner

@@ -311,7 +311,7 @@ def test_features_that_do_not_fit(contextual):
     for items, says in (
         ([Item("a", [1.0, 2.0]), "b"], "for all items or for none"),
         (described({"a": [1.0], "b": [2.0]}), "vectors of 2 numbers"),
-        (described({"a": [1.0, 2.0], "c": [2.0]}), "features"),
+        (described({"a": [1.0, 2.0], "c": [2.0]}), "features: 1 of one item and 2 of another"),
         (described({"a": [], "b": []}), "features"),
         (described({"a": [1e300, 0.0], "b": [0.0, 1.0]}), "features"),
         (described({"a": [float("inf"), 0.0], "b": [0.0, 1.0]}), "finite"),
@@ -356,6 +356,7 @@ def test_an_old_log_for_a_query_with_features(contextual):
     for row, says in (
         (WarmRow("q", ["a", "other"], [1]), "features: must be given, as for the other items"),
         (WarmRow("q", described({"new": [0.0, 1.0, 2.0]})), "features"),
+        (WarmRow("q", described({"a": [0.0, 1.0], "b": [1.0]})), "features: 1 of one item and 2 of another"),
         (WarmRow("q", [Item("a", [0.0, 1.0]), "b"]), "features: must be given for all items or for none"),
         (WarmRow("q", described({"a": [0.0, float("nan")]})), "features: must be finite numbers"),
     ):
