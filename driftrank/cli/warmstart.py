@@ -14,12 +14,17 @@ def warmstart(
     key: Annotated[str | None, typer.Option(metavar="KEY", help="The admin key.", envvar="DRIFTRANK_KEY")] = None,
     columns: Annotated[
         str | None,
-        typer.Option(metavar="NAME=COLUMN,...", help="Columns that are called otherwise.", show_default=False),
+        typer.Option(
+            metavar="NAME=COLUMN,...",
+            help="Columns that are called otherwise; time=# where there is no clock.",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
     """Have a running service learn from a click log before its first list.
 
     The lists are learnt from in the order of time, as far as the ranker's k. The same log sent again counts once.
+    What is not taken for a log as it is can be converted first, with driftrank log convert.
 
     \b
     driftrank warmstart log.parquet

@@ -123,8 +123,8 @@ def _reader(stream: Stream, format: str) -> tuple[str, ModuleType]:
     best = max(scores, key=lambda name: scores[name])
     if not scores[best]:
         raise ValueError(
-            f"{stream.path}: not a log in a form that is known; driftrank log convert --format takes one of"
-            f" {', '.join(known)}"
+            f"{stream.path}: not a log in a form that is known; say which with format "
+            f"(driftrank log convert --format), one of {', '.join(known)}"
         )
     return best, known[best]
 

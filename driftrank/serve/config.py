@@ -29,7 +29,7 @@ __all__ = [
     "check_ranker",
     "load_settings",
     "policy_of",
-    "settings_from",
+    "ranker_settings",
     "size_in_bytes",
 ]
 
@@ -147,11 +147,11 @@ def load_settings(
     return loading.settings()
 
 
-def settings_from(given: Mapping[str, Any]) -> RankerSettings:
-    """The settings of a ranker by their names; what is wrong is said in the same words as of a file.
+def ranker_settings(given: Mapping[str, Any]) -> RankerSettings:
+    """The settings of a ranker as they were written; ValueError names the one that is wrong, and what it may be.
 
-    >>> settings_from({"k": 3, "wait": "10m"}).wait
-    '10m'
+    >>> ranker_settings({"k": 3, "mode": "shadow"}).mode
+    'shadow'
     """
     for name in given:
         check_known("setting", name, _RANKER)

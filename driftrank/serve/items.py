@@ -40,6 +40,13 @@ def ids_and_features(
     return ids, rows
 
 
+def check_even(rows: Sequence[Sequence[float]]) -> None:
+    """Features that a policy looks at are as many for all items; others may be anything."""
+    lengths = [len(row) for row in rows]
+    if min(lengths) < max(lengths):
+        raise ValueError(f"features: {min(lengths)} of one item and {max(lengths)} of another; must be as many for all")
+
+
 def check_id(name: str, value: ItemId, longest: int) -> None:
     """Ids are texts that are not empty and not too long, or integers of 64 bits."""
     if isinstance(value, str):

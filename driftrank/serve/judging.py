@@ -12,13 +12,16 @@ def positions(ranked: Ranked, feedback: Feedback) -> tuple[list[int], int | None
     shown = feedback.shown
     if shown is not None:
         if not 1 <= shown <= length:
-            raise ValueError(f"shown={shown}: must be from 1 to {length}, as many as the list has")
+            raise ValueError(f"shown={shown}: must be from 1 to {length}")
         shown = shown if shown < length else None
     out = set()
     for click in feedback.clicks or ():
         if isinstance(click, int):
             if not 1 <= click <= length:
-                raise ValueError(f"clicks: position {click}, but the list has {length} items")
+                raise ValueError(
+                    f"clicks: position {click}: must be from 1 to {length}; "
+                    f'an item with a number for its id is {{"id": {click}}}'
+                )
             out.add(click)
         else:
             item = click.id if isinstance(click, Clicked) else click

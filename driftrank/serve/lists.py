@@ -57,8 +57,7 @@ class Ask:
             named = {str(item): item for item in sorted(items, key=lambda item: isinstance(item, str))}
             for name, position in request.pinned.items():
                 if name not in named:
-                    out_of_it = name in map(str, request.excluded)
-                    raise ValueError(f"pinned: {name!r} is {'excluded' if out_of_it else 'not among the items'}")
+                    raise ValueError(f"pinned: {name!r} is not among the items, or is excluded")
                 if not 1 <= position <= self.k:
                     raise ValueError(f"pinned: {name!r} at position {position}: must be from 1 to {self.k}")
                 if position in self.pinned:

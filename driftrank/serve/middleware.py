@@ -216,7 +216,7 @@ class Gate:
         return counted
 
     def _too_long(self) -> Refused:
-        return Refused(413, "Body too long", f"body: must be no longer than {self._max_body} bytes")
+        return Refused(413, "Body too long", f"body: must be no longer than {self._max_body} bytes (max_body)")
 
     def _line(self, scope: Scope, status: int, took: float) -> None:
         client = scope.get("client")

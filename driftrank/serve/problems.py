@@ -80,7 +80,7 @@ def install(app: FastAPI) -> None:
     async def of_http(request: Request, error: Any) -> Response:
         detail, headers = str(error.detail), error.headers
         if error.status_code == 404 and detail == _phrase(404):
-            detail = f"there is nothing at {request.url.path}; /docs says what there is"
+            detail = f"there is nothing at {request.url.path}; /docs shows what there is"
         elif error.status_code == 405:
             detail = f"{request.method} is not possible at {request.url.path}"
             headers = {"Allow": ", ".join(_possible(app, request))}

@@ -22,7 +22,7 @@ from driftrank.serve.committer import Committer, Named, QueueFull, Settled
 from driftrank.serve.config import ServerSettings, check_ranker, policy_of
 from driftrank.serve.events import Event
 from driftrank.serve.fold import Fold, Ranker, Ready, forgotten
-from driftrank.serve.items import check_id
+from driftrank.serve.items import check_even, check_id
 from driftrank.serve.judging import after_the_end, positions
 from driftrank.serve.lists import Ask, choose, draw, response
 from driftrank.serve.metrics import Metrics
@@ -230,6 +230,8 @@ class Service:
             known = self.fold.events.cached(ranker.name, ranker.born, event_id)
             if known is not None:
                 return self._again(ranker, event_id, request).ranked
+        if ask.features and ranker.policy.contextual:
+            check_even(ask.features)
         query = self.fold.query(ranker, request.query)
         ready = self._learner(ranker, request.query, query, ask)
         learner = ready.learner
@@ -374,7 +376,8 @@ class Service:
         try:
             return self.fold.rankers[name]
         except KeyError:
-            raise Refused(404, "no such ranker", f"ranker {name!r}: there is none of this name") from None
+            detail = f"ranker {name!r}: there is none of this name; name it in the settings, or make it with PUT"
+            raise Refused(404, "no such ranker", detail) from None
 
     def ranker_names(self) -> list[str]:
         self._check_ready()
@@ -467,7 +470,7 @@ def _taken(event_id: str) -> Refused:
 
 
 def no_query(ranker: str, query: str) -> Refused:
-    return Refused(404, "no such query", f"query {query!r}: ranker {ranker!r} has never been asked it")
+    return Refused(404, "no such query", f"query {query!r}: ranker {ranker!r} knows nothing of it")
 
 
 def once(kind: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from driftrank.policies.learner import Learner
 from driftrank.serve.committer import Named
 from driftrank.serve.fold import Ranker, snapshot_name
-from driftrank.serve.items import check_query, ids_and_features
+from driftrank.serve.items import check_even, check_query, ids_and_features
 from driftrank.serve.problems import Refused
 from driftrank.serve.query import Query, extend
 from driftrank.serve.records import Imported, Warm
@@ -56,6 +56,8 @@ class Transfer:
             raise ValueError(f"clicks={row.clicks!r}: positions go from 1 to {len(items)}")
         items, clicks = items[:k], sorted({c for c in row.clicks if c <= k})
         described = features[:k] if features and ranker.policy.contextual else None
+        if described:
+            check_even(described)
         if ranker.policy.contextual:  # which may refuse them, and must not once they are in the log
             self._try(ranker, row.query, items, described, trial)
         when = now if row.time is None else min(now, max(0.0, row.time))

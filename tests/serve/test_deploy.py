@@ -57,8 +57,8 @@ def test_what_is_commented_out_is_the_default(tmp_path: Path) -> None:
     path.write_text(uncommented, "utf-8")
     assert load_settings(path) == ServerSettings()
     told = dict(re.findall(r"^# (\w+) = (\S+)", shop, re.MULTILINE))
-    assert told.keys() == {"policy", "silence", "second_click", "forget_items", "holdout", "keys"}
-    for name in ("silence", "second_click", "forget_items", "holdout"):
+    assert told.keys() == set(RankerSettings.__struct_fields__) - {"k", "wait"}
+    for name in ("mode", "silence", "second_click", "forget_items", "holdout", "context", "seed"):
         assert json.loads(told[name]) == getattr(RankerSettings(), name)
 
 

@@ -200,7 +200,7 @@ class Life(RuleBasedStateMachine):
     @rule(query=st.sampled_from(QUERIES), gone=st.booleans())
     def reset_query(self, query, gone):
         if query not in self.there:
-            with self.house.refused(404, "never been asked"):
+            with self.house.refused(404, "knows nothing of it"):
                 self.house.reset(query, gone=gone)
             return
         self.house.reset(query, gone=gone)

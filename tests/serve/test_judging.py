@@ -41,9 +41,9 @@ def test_what_is_not_in_the_list(feedback):
         positions(LIST, feedback)
 
 
-def test_how_many_can_be_shown():
-    with pytest.raises(ValueError, match="shown=0: must be from 1 to 4"):
-        positions(LIST, Feedback("e", shown=0))
+def test_a_number_may_have_been_meant_as_an_id():
+    with pytest.raises(ValueError, match=r'position 7: must be from 1 to 4; .* \{"id": 7\}'):
+        positions(LIST, Feedback("e", [7]))
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def test_long_bodies_are_refused_whether_they_say_so_or_not() -> None:
 
     path = "/v1/rankers/default/rank"
     assert service.call("POST", path, content=b"x" * 1000).json()[0] == 1000
-    assert "no longer than 1000 bytes" in is_problem(service.call("POST", path, content=b"x" * 1001), 413)
+    assert "no longer than 1000 bytes (max_body)" in is_problem(service.call("POST", path, content=b"x" * 1001), 413)
     assert service.call("POST", path, content=few()).json()[0] == 1000
     is_problem(service.call("POST", path, content=pieces()), 413)
     is_problem(service.call("POST", path, headers={"Content-Length": "many"}), 400)
@@ -244,7 +244,7 @@ def test_refusals_become_problem_documents() -> None:
 
 def test_what_fastapi_refuses_looks_the_same() -> None:
     service = Service()
-    assert is_problem(service.call("GET", "/nowhere"), 404) == "there is nothing at /nowhere; /docs says what there is"
+    assert is_problem(service.call("GET", "/nowhere"), 404) == "there is nothing at /nowhere; /docs shows what there is"
     assert "DELETE is not possible" in is_problem(service.call("DELETE", "/v1/rankers"), 405)
     assert "n='seven'" in is_problem(service.call("GET", "/v1/rankers/default/queries/seven"), 422)
 

@@ -117,7 +117,7 @@ def test_pinned_items(house):
     ):
         with house.refused(422, says):
             house.rank("q", ITEMS, pinned=pinned)
-    with house.refused(422, "'a' is excluded"):
+    with house.refused(422, "or is excluded"):
         house.rank("q", ITEMS, pinned={"a": 1}, excluded=["a"])
 
 
@@ -311,7 +311,7 @@ def test_features_that_do_not_fit(contextual):
     for items, says in (
         ([Item("a", [1.0, 2.0]), "b"], "for all items or for none"),
         (described({"a": [1.0], "b": [2.0]}), "vectors of 2 numbers"),
-        (described({"a": [1.0, 2.0], "c": [2.0]}), "features"),
+        (described({"a": [1.0, 2.0], "c": [2.0]}), "features: 1 of one item and 2 of another"),
         (described({"a": [], "b": []}), "features"),
         (described({"a": [1e300, 0.0], "b": [0.0, 1.0]}), "features"),
         (described({"a": [float("inf"), 0.0], "b": [0.0, 1.0]}), "finite"),
@@ -356,6 +356,7 @@ def test_an_old_log_for_a_query_with_features(contextual):
     for row, says in (
         (WarmRow("q", ["a", "other"], [1]), "features: must be given, as for the other items"),
         (WarmRow("q", described({"new": [0.0, 1.0, 2.0]})), "features"),
+        (WarmRow("q", described({"a": [0.0, 1.0], "b": [1.0]})), "features: 1 of one item and 2 of another"),
         (WarmRow("q", [Item("a", [0.0, 1.0]), "b"]), "features: must be given for all items or for none"),
         (WarmRow("q", described({"a": [0.0, float("nan")]})), "features: must be finite numbers"),
     ):
@@ -674,7 +675,7 @@ def test_settings_that_keep_what_was_learnt(house):
     for change in ({"k": 4}, {"seed": 1}, {"horizon": 5}, {"policy": "CascadeUCB1:exploration=2"}):
         assert house.put(**how | change).steps == 0
         assert house.put(**how).queries == 0
-        with house.refused(404, "never been asked"):
+        with house.refused(404, "knows nothing of it"):
             house.query("q")
         house.rank("q", ITEMS, str(change))
         house.feedback(str(change), [1])

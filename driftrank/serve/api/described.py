@@ -15,7 +15,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.routing import APIRoute
 
 from driftrank import wire
-from driftrank.serve.problems import MEDIA_TYPE, Refused, wrong_body
+from driftrank.serve.problems import MEDIA_TYPE, wrong_body
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -60,6 +60,7 @@ def route(
     media: str = _JSON,
     parameters: Mapping[str, Mapping[str, Any]] | None = None,
     example: Any = None,
+    named: Mapping[str, str] | None = None,
     problems: Sequence[int] = _ALWAYS,
     problem: Any = wire.Problem,
     problem_media: str = MEDIA_TYPE,
@@ -70,15 +71,15 @@ def route(
     """Add a route; the handler's docstring is what people read of it.
 
     ``also`` are answers that go with statuses of problems and are none; ``free`` routes need no key. A body that
-    ``may_be_empty`` says that there is nothing.
+    ``may_be_empty`` says that there is nothing. Examples can be sent as they are, in the order of the page; ``named``
+    are those of the path that are not the usual ones.
     """
     summary, _, text = (handler.__doc__ or "").strip().partition("\n")
     extra: dict[str, Any] = {"parameters": []}
     for name in ("ranker", "query", "event_id"):
         if "{" + name in path:
-            extra["parameters"].append({"name": name, "in": "path", "required": True, **_PARAMETERS[name]})
-    if method in ("PUT", "DELETE") and path.endswith("{ranker}"):  # trying it out must not cost what default has learnt
-        extra["parameters"][0]["example"] = "shop"
+            shown = {"example": named[name]} if named and name in named else {}
+            extra["parameters"].append({"name": name, "in": "path", "required": True, **_PARAMETERS[name], **shown})
     for name, described in (parameters or {}).items():
         extra["parameters"].append({"name": name, "in": "query", "required": False, **described})
     if body is not None:
@@ -130,7 +131,7 @@ def answered(value: Any, status: int = 200) -> Response:
 def decoded(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
     """A body, or the problem with it."""
     if not body:
-        raise Refused(400, "Not JSON", "the body is empty")
+        raise wrong_body(msgspec.DecodeError("the body is empty"))
     try:
         return decoder.decode(body)
     except msgspec.DecodeError as error:

@@ -18,7 +18,8 @@ def router(service: Service) -> APIRouter:
     async def feedback(request: Request) -> Response:
         """What users clicked in a list; no clicks: they saw it and clicked nothing.
 
-        One feedback, or an array of them for an array of outcomes. What is answered is durable. The same feedback again
+        A click is an item's id, or its position (1 is the top); an item whose id is a number is {"id": 7}. One
+        feedback, or an array of them for an array of outcomes. What is answered is durable. The same feedback again
         counts once. The status of a single one is 404 where no list has this event_id, 409 where other clicks were
         counted before or the list is not activated.
         """

@@ -151,6 +151,7 @@ def router(service: Service) -> APIRouter:
         "problems": (400, 401, 403, 404, 409, 413, 429, 503),
         "problem": PersonalizerProblem,
         "problem_media": "application/json",
+        "named": {"event_id": _EXAMPLE["eventId"]},
     }
     route(
         out, "POST", f"{_PATH}/rank", rank, body=PersonalizerRank, answer=PersonalizerRanking, status=201,

@@ -16,7 +16,9 @@ def router(service: Service) -> APIRouter:
         """The list to show for a query: which of these items, in which order.
 
         One request, or an array of them for an array of lists. The same event_id again: the same list again. An
-        event_id also seeds the randomness of the list.
+        event_id also seeds the randomness of the list. k is how many are shown, at most the ranker's own. excluded
+        keeps items out, pinned puts them at positions ({"a": 1}: at the top), baseline is your own order, for modes
+        shadow and safe and for a holdout. With defer nothing is learnt before the list is activated.
         """
         said = decoded(RANK, await request.body())
         several = isinstance(said, list)

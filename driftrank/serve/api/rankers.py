@@ -8,7 +8,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from driftrank.serve.api.described import answered, decoded, route
-from driftrank.serve.config import settings_from
+from driftrank.serve.config import ranker_settings
 from driftrank.serve.middleware import VISIBLE
 from driftrank.serve.problems import Refused
 from driftrank.serve.service import Service
@@ -33,13 +33,16 @@ def router(service: Service) -> APIRouter:
         """Make a ranker, or change one.
 
         Settings that are not given are the defaults. Where policy, k, seed or horizon change, or the mode to or from
-        safe, it starts to learn anew.
+        safe, it starts to learn anew. mode: live ranks, shadow answers the baseline, safe stays near it. holdout: the
+        share of lists that stay the baseline's. wait: how long a list waits for clicks; silence: what it means if none
+        come; second_click: refuse (the first feedback counts) or update (clicks are collected until the wait is over).
+        forget_items: items that no call has offered for so long are forgotten. Durations are seconds, or texts such as
+        "30m", "24h", "7d".
         """
-        given = decoded(_SETTINGS, await request.body())
-        try:
-            settings = settings_from(given)
+        try:  # as of a file: msgspec would not say which values there are
+            settings = ranker_settings(decoded(_SETTINGS, await request.body()))
         except ValueError as error:
-            raise Refused(422, "Bad value", str(error)) from None
+            raise Refused(422, "bad settings", str(error)) from None
         return answered(await service.put_ranker(request.path_params["ranker"], settings))
 
     async def delete_ranker(request: Request) -> Response:
@@ -55,7 +58,12 @@ def router(service: Service) -> APIRouter:
     out = APIRouter(tags=["rankers"])
     route(out, "GET", "/v1/rankers", rankers, answer=list[RankerInfo])
     route(out, "GET", "/v1/rankers/{ranker}", ranker, answer=RankerInfo)
-    route(out, "PUT", "/v1/rankers/{ranker}", put_ranker, body=RankerSettings, answer=RankerInfo, example=_EXAMPLE)
-    route(out, "DELETE", "/v1/rankers/{ranker}", delete_ranker, status=204)
+    # not the default one, which would forget what it knows because somebody tried an example
+    other = {"ranker": "shop"}
+    route(
+        out, "PUT", "/v1/rankers/{ranker}", put_ranker, body=RankerSettings, answer=RankerInfo, example=_EXAMPLE,
+        named=other,
+    )  # fmt: skip
+    route(out, "DELETE", "/v1/rankers/{ranker}", delete_ranker, status=204, named=other)
     route(out, "POST", "/v1/rankers/{ranker}/reset", reset_ranker, status=204)
     return out

@@ -47,8 +47,8 @@ def router(service: Service) -> APIRouter:
     async def import_(request: Request) -> Response:
         """Take over the states of queries, as exported by a ranker of the same policy and k. Replaces what is there.
 
-        The body is lines of an export, each a JSON object (curl --data-binary keeps them apart, -d does not). Longer
-        ones than max_body are sent in parts, some lines at a time.
+        The body is what export answered, line by line (curl --data-binary @FILE; -d would take the line ends out).
+        Where it is longer than max_body, send some lines at a time, as the client does.
         """
         states = []
         for n, line in enumerate((await request.body()).splitlines()):

@@ -57,6 +57,6 @@ def _cannot(path: Path, error: OSError) -> StoreError:
         return StoreFull(f"{path}: the disk is full")
     if error.errno in _READ_ONLY:
         return StoreReadOnly(f"{path}: its folder cannot be written to ({error.strerror})")
-    if error.errno == errno.ENOENT:
-        return StoreError(f"{path}: its folder does not exist")
+    if not path.parent.exists():
+        return StoreError(f"{path}: there is no such folder; make it first")
     return StoreError(f"{path}: cannot be opened ({error.strerror})")

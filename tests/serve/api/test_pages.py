@@ -41,6 +41,28 @@ def test_where_there_are_keys_the_browser_asks_for_one(tmp_path: Path) -> None:
             assert http.get(path, auth=("", admin)).status_code == 200
 
 
+def test_every_example_can_be_sent_as_it_is(tmp_path: Path) -> None:
+    """Whoever tries the page from top to bottom gets what it says; what deletes comes last."""
+    with Running(tmp_path, **CHEAP) as server, httpx.Client(base_url=server.url, timeout=120) as http:
+        paths = http.get("/openapi.json").json()["paths"]
+        operations = [(method, path, said) for path, of in paths.items() for method, said in of.items()]
+        for method, path, said in sorted(operations, key=lambda operation: operation[0] == "delete"):
+            assert said["summary"]
+            assert said["description"]
+            for parameter in said.get("parameters", []):
+                assert parameter["description"]
+                if parameter["in"] == "path":
+                    path = path.replace("{" + parameter["name"] + "}", parameter["example"])
+            body = said.get("requestBody", {}).get("content", {}).get("application/json", {}).get("example")
+            if path.endswith("/import"):  # what it takes is what export gives
+                body = http.get(path.replace("/import", "/export")).json()
+            answer = http.request(method, path, json=body)
+            assert str(answer.status_code) in said["responses"], path
+            assert answer.is_success, (path, answer.text)
+            if path.endswith("/feedback"):
+                assert answer.json()["outcome"] == "counted"
+
+
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs the browser chromium")
 def test_a_browser_shows_it(tmp_path: Path) -> None:
     with Running(tmp_path, **CHEAP) as server:

@@ -30,7 +30,7 @@ def test_a_query_by_whatever_name(http, ranker, name):
     state = http.get(f"{url}/queries/{quoted(name)}").json()
     assert (state["steps"], len(state["items"])) == (0, 2)
     assert http.delete(f"{url}/queries/{quoted(name)}").status_code == 204
-    problem(http.get(f"{url}/queries/{quoted(name)}"), 404, "never been asked")
+    problem(http.get(f"{url}/queries/{quoted(name)}"), 404, "knows nothing of it")
     problem(http.delete(f"{url}/queries/{quoted(name)}"), 404)
     problem(http.post(f"{url}/queries/{quoted(name)}/reset"), 404)
     assert http.get(url).json()["queries"] == 0

@@ -58,7 +58,7 @@ def test_the_same_event_id_by_many_at_once(http, ranker):
 @pytest.mark.parametrize(
     ("body", "status", "says"),
     [
-        (b"", 400, ""),
+        (b"", 400, "the body is empty"),
         (b"{", 400, ""),
         (b"\xff", 400, ""),
         (b"[" * 100_000, 422, ""),
@@ -109,7 +109,7 @@ def test_odd_texts(http, ranker, text, place):
 
 
 def test_no_such_ranker(http):
-    problem(http.post("/v1/rankers/nobody/rank", json=BODY), 404, "nobody")
+    problem(http.post("/v1/rankers/nobody/rank", json=BODY), 404, "'nobody': there is none of this name; name it")
     problem(http.get("/v1/rankers/nobody"), 404, "nobody")
     problem(http.post("/v1/rankers/a%2Fb/rank", json=BODY), 404)
 
@@ -128,7 +128,7 @@ def test_wrong_methods_and_paths(http, ranker):
     for method in ("GET", "PUT", "DELETE", "PATCH"):
         problem(http.request(method, f"{url}/rank"), 405, f"{method} is not possible")
     assert http.head(f"{url}/rank").status_code == 405
-    problem(http.get("/v1/nothing"), 404, "there is nothing at /v1/nothing")
+    problem(http.get("/v1/nothing"), 404, "there is nothing at /v1/nothing; /docs")
     problem(http.get("/"), 404)
     problem(http.post(f"{url}/rankk", json=BODY), 404)
     assert http.head("/healthz").status_code in (200, 405)

@@ -35,10 +35,11 @@ def test_life_of_a_ranker(http, ranker):
     ("settings", "says"),
     [
         ({"policy": "Nobody"}, "unknown policy"), ({"policy": "CascadeSWUCB:window=0"}, "window"), ({"k": 0}, "k=0"),
-        ({"k": "3"}, "k"),
+        ({"k": "3"}, "k='3': must be an integer"),
         ({"mode": "bold"}, "mode='bold': must be one of 'live', 'shadow', 'safe'"),
         ({"wait": -1}, "wait"), ({"wait": "soon"}, "wait"), ({"polcy": "x"}, "did you mean policy?"),
-        ({"seed": 2**64}, "seed"), ({"horizon": 0}, "horizon"), ({"keys": ["x"]}, "keys"), ([], ""),
+        ({"seed": 2**64}, "seed"), ({"horizon": 0}, "horizon"),
+        ({"silence": None}, "silence=None: must be one of"), ({"keys": ["x"]}, "keys"), ([], ""),
         ({"policy": "CascadeUCB1", "k": 1000, "horizon": 2**53}, None),
         ({"policy": "CUCBBoB", "horizon": 2**53}, "more than the memory"),
         ({"policy": "BubbleRank"}, "horizon"), ({"policy": "CascadeSWUCB", "horizon": 2**53}, None),
