@@ -93,7 +93,7 @@ class Service:
             # a default ranker that the settings say nothing of may have been changed by a request
             if ranker is None or (settings != RankerSettings() and _explicit(settings, ranker) != ranker.settings):
                 await self._compile(settings)
-                await self._set(name, settings)
+                await self._committer.append([self._setting(name, settings)])
         await self._compile_all()
         self._gauges()
         self.upkeep.start()
@@ -421,8 +421,11 @@ class Service:
             raise ValueError(f"policy={policy.spec!r}: a query takes {size:.3g} bytes, more than the memory for all")
 
     async def _set(self, name: str, settings: RankerSettings) -> None:
+        await self.append([self._setting(name, settings)], urgent=True)
+
+    def _setting(self, name: str, settings: RankerSettings) -> Named:
         settings, chosen = _explicit(settings, self.fold.rankers.get(name)), settings.policy is not None
-        await self.append([(once("ranker"), RankerSet(name, self.now(), settings, chosen))], urgent=True)
+        return once("ranker"), RankerSet(name, self.now(), settings, chosen)
 
     async def delete_ranker(self, name: str) -> None:
         self.ranker(name)

@@ -620,3 +620,71 @@ def test_a_deleted_query_that_comes_back_during_a_checkpoint_begins_anew(tmp_pat
         assert not differences(before, house.state())
         house.clean_up()
         assert not house.fold.gone
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_list_that_was_done_since_the_last_checkpoint_stays(tmp_path, waits):
+    """A replay from there asks for it, when it comes to what became of it."""
+    with House(tmp_path, ranker={"wait": 100}, retention="30m") as house:
+        house.rank("q", ITEMS, "deferred", defer=True)
+        house.clock.now += 2000
+        if waits:
+            house.activate("deferred")
+        house.checkpoint()
+        if not waits:
+            house.activate("deferred")
+        assert house.outcome("deferred", [1]) == "counted"
+        before = house.state()
+        for _ in range(2):  # it is not known from this life alone
+            house.forget_old()
+            house.recover()
+            assert not differences(before, house.state())
+        assert house.info().steps == 1
+        house.checkpoint()
+        house.forget_old()
+        assert len(house.log()) == 2, "which are young"
+
+
+def test_a_disk_that_is_full_from_the_start(tmp_path):
+    """Who started it is told, in the words of the store."""
+
+    async def life() -> None:
+        with _Moody(tmp_path / "x.db") as store:
+            store.full = True
+            service = Service(store, ServerSettings())
+            with pytest.raises(StoreFull, match="no room is left"):
+                await service.start()
+            await service.stop()
+
+    asyncio.run(life())
+
+
+def test_only_what_leaves_the_memory_is_counted_as_evicted(tmp_path):
+    with House(tmp_path) as house:
+        fill(house, 10)
+        house.service.upkeep._memory = 1
+        snapshot = house.service.upkeep.snapshot
+
+        async def and_then(which: Any) -> None:
+            await snapshot(which)
+            house.service.upkeep.snapshot = snapshot  # type: ignore[method-assign]
+            await house.service.rank("default", [RankRequest("q3", ITEMS, event_id="again")])
+
+        house.service.upkeep.snapshot = and_then  # type: ignore[assignment, method-assign]
+        house.write_out()
+        assert not house.fold.queries
+        assert house.service.metrics.count("evictions") == 10, "each of them once"
+
+
+def test_a_query_that_is_deleted_once_more_during_a_checkpoint(tmp_path):
+    """It was there at the checkpoint: a replay must find it, to count that it is no more."""
+    with House(tmp_path) as house:
+        house.rank("q", ITEMS, "e1")
+        house.checkpoint()
+        house.reset("q", gone=True)
+        house.rank("q", ITEMS, "e2")
+        during_a_checkpoint(house, lambda: house.service.reset("default", "q", gone=True))
+        before = house.state()
+        house.recover()
+        assert house.info().queries == 0
+        assert not differences(before, house.state())
