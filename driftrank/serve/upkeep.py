@@ -131,10 +131,11 @@ class Upkeep:
         while fold.nbytes > 0.9 * self._memory and fold.queries:
             oldest = [at for at, _ in zip(fold.queries, range(_SLICE), strict=False)]
             await self.snapshot(oldest)
-            for at in oldest:
-                if at not in fold.dirty:  # changed again while it was written
-                    fold.drop(at)
-            self._metrics.add("evictions", (), len(oldest))
+            # the others changed again while they were written, or are no more
+            written = [at for at in oldest if at in fold.queries and at not in fold.dirty]
+            for at in written:
+                fold.drop(at)
+            self._metrics.add("evictions", (), len(written))
             if fold.nbytes < 1.25 * self._memory:
                 self.room.set()
         self._full.clear()

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from driftrank.serve.config import ServerSettings
 from driftrank.serve.fold import CHECKPOINT, Fold
 from driftrank.serve.records import Final, Ranked
+from driftrank.serve.service import Service
 from driftrank.serve.store.base import Snapshot, StoreError, StoreFull
 from driftrank.serve.store.sqlite import SQLiteStore
 from driftrank.wire import RankerSettings, RankRequest, WarmRow
