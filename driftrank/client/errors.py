@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from driftrank.wire import Problem
@@ -14,6 +16,10 @@ class ServiceError(OSError):
         self.status, self.title, self.detail = status, title, detail
         about = f"{title}: {detail}" if detail else title
         super().__init__(f"{about} (status {status})" if status else about)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle: a process that meets it in another would fail of it."""
+        return type(self), (self.status, self.title, self.detail), self.__dict__
 
     @property
     def blameless(self) -> bool:

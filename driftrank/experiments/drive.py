@@ -42,7 +42,7 @@ class Drive:
     """
 
     url: str = "http://127.0.0.1:8080"
-    key: str | None = None
+    key: str | None = field(default=None, repr=False)
     ranker: str = "default"
     env: str = "Abrupt"
     queries: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import pickle
 import socket
 import subprocess
 import sys
@@ -241,6 +242,15 @@ def test_errors_are_not_repeated(make: Any, server: Flaky, status: int, kind: ty
     assert isinstance(caught.value, ServiceError)
     assert (caught.value.status, caught.value.title, caught.value.detail) == (status, "later", "not now")
     assert len(server.requests) == 1
+
+
+def test_errors_go_from_process_to_process(make: Any, server: Flaky) -> None:
+    server.troubles = [(503, {"Retry-After": "60"})]
+    with make(server.url, retries=0) as client, pytest.raises(ServiceUnreachable) as caught:
+        client.rank("q", ITEMS)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert type(again) is ServiceUnreachable
+    assert (str(again), again.status, again.retry_after) == (str(caught.value), 503, 60.0)
 
 
 def test_an_answer_of_somebody_else(make: Any, server: Flaky) -> None:

@@ -154,6 +154,10 @@ def test_mishaps_do_not_depend_on_anything_else() -> None:
     assert abs(np.mean([delay for copies in drawn for delay in copies]) - 2.0) < 0.2
 
 
+def test_the_key_is_not_told() -> None:
+    assert "secret" not in repr(Drive(key="secret"))
+
+
 def test_requests_are_gathered() -> None:
     parts: list[list[int]] = []
 
