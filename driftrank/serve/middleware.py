@@ -151,6 +151,8 @@ class Gate:
         try:
             if len(path) > self._max_path:
                 raise Refused(414, "Path too long", f"path: must be no longer than {self._max_path} characters")
+            if headers.get(b"content-encoding", b"identity") != b"identity":
+                raise Refused(415, "Encoding not known", "content-encoding: bodies must not be compressed")
             length = headers.get(b"content-length")
             if length is None:
                 if b"transfer-encoding" in headers:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gzip
 import io
 import json
 import logging
@@ -144,6 +145,14 @@ def test_long_bodies_are_refused_whether_they_say_so_or_not() -> None:
     is_problem(service.call("POST", path, content=pieces()), 413)
     is_problem(service.call("POST", path, headers={"Content-Length": "many"}), 400)
     assert service.metrics.count("http_requests", ("rank", 413)) == 2
+
+
+def test_bodies_that_are_compressed() -> None:
+    service = Service()
+    path = "/v1/rankers/default/rank"
+    squeezed = service.call("POST", path, content=gzip.compress(b"{}"), headers={"Content-Encoding": "gzip"})
+    assert "must not be compressed" in is_problem(squeezed, 415)
+    assert service.call("POST", path, content=b"{}", headers={"Content-Encoding": "identity"}).status_code == 200
 
 
 def test_long_paths_are_refused_and_not_remembered() -> None:
