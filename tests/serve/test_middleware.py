@@ -293,6 +293,44 @@ def test_who_has_gone_is_no_fault(lines: io.StringIO) -> None:
     assert service.metrics.count("http_requests", ("rank", 499)) == 1
 
 
+def test_a_request_that_is_cancelled_ends_in_a_line(lines: io.StringIO) -> None:
+    """As when the server ends and waits no longer; whoever runs it would write a traceback."""
+    service = Service()
+
+    async def cancelled() -> None:
+        began = asyncio.Event()
+
+        async def receive() -> dict[str, Any]:
+            began.set()
+            await asyncio.sleep(3600)
+            raise AssertionError("nothing comes")
+
+        async def send(message: Any) -> None:
+            raise AssertionError("nobody is there")
+
+        scope = {"type": "http", "method": "POST", "path": "/v1/rankers/default/rank", "query_string": b"",
+                 "headers": [], "root_path": ""}  # fmt: skip
+        request = asyncio.create_task(service.app(scope, receive, send))
+        await began.wait()
+        request.cancel()
+        await request
+
+    asyncio.run(cancelled())
+    assert "/v1/rankers/default/rank was broken off: the service has stopped" in lines.getvalue()
+    assert service.metrics.count("http_requests", ("rank", 499)) == 1
+
+
+def test_calls_that_come_often_go_to_their_handlers_at_once() -> None:
+    async def rank(request: Request) -> Response:
+        return Response(f"{request.path_params['ranker']} {len(await request.body())}")
+
+    service = Service(direct={"rank": rank})
+    assert service.call("POST", "/v1/rankers/shop/rank", content=b"12345").text == "shop 5"
+    assert service.call("GET", "/v1/rankers/default/rank").json()[0] == 0, "which is another route"
+    service = Service(ADMIN_HASH, direct={"rank": rank})
+    is_problem(service.call("POST", "/v1/rankers/shop/rank"), 401)
+
+
 def test_access_log(lines: io.StringIO) -> None:
     Service().call("GET", "/healthz")
     assert lines.getvalue() == ""
