@@ -70,6 +70,9 @@ class Upkeep:
         self._new += records
         if self._new >= self._settings.checkpoint_every:
             self._checkpoint_due.set()
+        self._look_at_memory()
+
+    def _look_at_memory(self) -> None:
         if self._fold.nbytes > self._memory:
             self._full.set()
             if self._fold.nbytes > 1.25 * self._memory:
@@ -78,6 +81,7 @@ class Upkeep:
     async def _forever(self, work: Callable[[], Awaitable[None]]) -> None:
         what = work.__name__.strip("_").replace("_", " ")
         while True:
+            await asyncio.sleep(0)  # whatever the work is: requests come first
             try:
                 await work()
             except StoreError as error:
@@ -92,7 +96,7 @@ class Upkeep:
 
     async def _finalise_silence(self) -> None:
         more = await self.finalise()
-        self.folded(0)  # queries that are only looked at come into memory, too
+        self._look_at_memory()  # queries that are only looked at come into it, too
         shortest = min((ranker.wait for ranker in self._fold.rankers.values()), default=10.0)
         await asyncio.sleep(0 if more else min(1.0, shortest / 10))
 
@@ -170,6 +174,7 @@ class Upkeep:
             # not wait_for(), which before Python 3.12 may overlook that the task is cancelled
             async with asyncio.timeout(self._settings.checkpoint_seconds):
                 await self._checkpoint_due.wait()
+        self._checkpoint_due.clear()
         if self._new:
             await self.checkpoint()
         await self._clean_up()
@@ -178,16 +183,15 @@ class Upkeep:
     async def checkpoint(self, *, hurry: bool = False) -> None:
         """From here on a start needs only what comes after. In a ``hurry``, nobody else is waited for."""
         async with self._checkpointing:
-            fold, new = self._fold, self._new
-            self._checkpoint_due.clear()
+            fold = self._fold
             checkpoint, gone, needed = fold.checkpoint(), list(fold.gone), fold.needed
-            fold.needed = fold.oldest
+            new, self._new, fold.needed = self._new, 0, fold.oldest
             try:
                 await self._write(checkpoint, gone, hurry)
             except BaseException:  # a replay begins where it did
                 fold.needed = min(needed, fold.needed)
+                self._new += new
                 raise
-            self._new -= new
 
     async def _write(self, checkpoint: Snapshot, gone: list[tuple[str, str]], hurry: bool) -> None:
         """A checkpoint, after all queries that it counts on."""

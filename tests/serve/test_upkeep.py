@@ -83,6 +83,39 @@ def test_checkpoints_are_made_after_a_while(tmp_path):
         assert house.recover().records == 0
 
 
+def test_a_checkpoint_that_falls_due_while_one_is_made(tmp_path):
+    """It must not be waited for in vain, by a loop that leaves no room for requests."""
+    with House(tmp_path, store=_Moody, checkpoint_every=20) as house:
+        upkeep, looked = house.service.upkeep, []
+        clean_up = upkeep._clean_up
+
+        async def counted() -> None:
+            looked.append(len(looked))
+            if len(looked) > 100:
+                raise SystemExit("it goes round and round")
+            await clean_up()
+
+        async def both() -> None:
+            checkpoint = asyncio.ensure_future(upkeep.checkpoint())
+            await asyncio.sleep(0)
+            upkeep._checkpoint_due.set()
+            upkeep._look_at_memory()
+            await checkpoint
+            await asyncio.sleep(0.05)
+
+        fill(house, 15)
+        upkeep._clean_up = counted
+        house.run(both())
+        assert len(looked) == 1
+        assert upkeep._new == 0
+        house.store.snapshots_fail = True
+        fill(house, 10, "f")
+        with pytest.raises(StoreFull):
+            house.checkpoint()
+        assert upkeep._new == 10, "what was not written is new"
+        house.store.snapshots_fail = False
+
+
 @pytest.mark.parametrize("turns", range(6))
 def test_a_stop_while_a_checkpoint_falls_due(tmp_path, turns):
     with House(tmp_path) as house:
