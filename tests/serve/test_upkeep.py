@@ -95,18 +95,21 @@ def test_a_checkpoint_that_falls_due_while_one_is_made(tmp_path):
                 raise SystemExit("it goes round and round")
             await clean_up()
 
-        async def both() -> None:
-            checkpoint = asyncio.ensure_future(upkeep.checkpoint())
-            await asyncio.sleep(0)
+        write = upkeep._write
+
+        async def meanwhile(*args: Any) -> None:
             upkeep._checkpoint_due.set()
-            upkeep._look_at_memory()
-            await checkpoint
+            await write(*args)
+
+        async def wait() -> None:
+            while len(looked) < 2:
+                await asyncio.sleep(0.001)
             await asyncio.sleep(0.05)
 
-        fill(house, 15)
-        upkeep._clean_up = counted
-        house.run(both())
-        assert len(looked) == 1
+        upkeep._clean_up, upkeep._write = counted, meanwhile
+        fill(house, 25)
+        house.run(asyncio.wait_for(wait(), 30))
+        assert len(looked) == 2, "once for each time that it fell due"
         assert upkeep._new == 0
         house.store.snapshots_fail = True
         fill(house, 10, "f")
