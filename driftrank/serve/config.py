@@ -64,7 +64,7 @@ class ServerSettings:
     queue: int = 10_000  #: records that may wait to be stored before requests are turned away
     memory: int | str = "512MB"  #: of learners; the least recently used are written out when there are more
     retention: float | str = "30d"  #: how long records are kept after snapshots have them in them; or "forever"
-    checkpoint_every: int = 100_000  #: records between snapshots
+    checkpoint_every: int = 30_000  #: records between snapshots
     checkpoint_seconds: float = 60.0  #: seconds between them, where there is anything new
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     access_log: bool = False  #: a line for every request; those that fail get one anyway
