@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from importlib import resources
 
 from fastapi import APIRouter
@@ -29,9 +30,14 @@ def router(service: Service) -> APIRouter:
 
     out.add_api_route("/docs", docs, methods=["GET"], include_in_schema=False)
     for name, type_ in _TYPES.items():
-
-        async def file(name: str = name, type_: str = type_) -> FileResponse:
-            return FileResponse(str(files / name), media_type=type_, headers={"Cache-Control": "max-age=86400"})
-
-        out.add_api_route(f"/docs/{name}", file, methods=["GET"], include_in_schema=False)
+        out.add_api_route(f"/docs/{name}", _file(str(files / name), type_), methods=["GET"], include_in_schema=False)
     return out
+
+
+def _file(path: str, type_: str) -> Callable[[], Awaitable[FileResponse]]:
+    """What answers a file. It takes no arguments: FastAPI would take them from the address, and serve any file."""
+
+    async def file() -> FileResponse:
+        return FileResponse(path, media_type=type_, headers={"Cache-Control": "max-age=86400"})
+
+    return file

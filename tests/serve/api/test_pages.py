@@ -30,6 +30,9 @@ def test_what_the_page_loads_is_here(tmp_path: Path) -> None:
                 assert found.status_code == 200
                 assert len(found.content) > 1000
         assert http.get("/docs/other.js").status_code == 404
+        style = http.get("/docs/swagger-ui.css").content
+        for argument in ("name", "path", "type_", "file"):  # no other file of the machine
+            assert http.get("/docs/swagger-ui.css", params={argument: __file__}).content == style
 
 
 def test_where_there_are_keys_the_browser_asks_for_one(tmp_path: Path) -> None:
