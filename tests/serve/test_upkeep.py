@@ -497,16 +497,6 @@ def test_a_start_that_fails_leaves_no_checkpoint_of_half_a_record(tmp_path):
         assert not differences(before, house.state())
 
 
-def test_a_ranker_that_is_deleted_is_not_told_of_in_metrics(tmp_path):
-    with House(tmp_path) as house:
-        house.put("other", policy="CascadeUCB1", k=3)
-        house.rank("q", ITEMS, "e", ranker="other")
-        house.feedback("e", [1], ranker="other")
-        assert b'"other"' in house.service.metrics.render()
-        house.delete("other")
-        assert b'"other"' not in house.service.metrics.render()
-
-
 def test_silence_of_a_ranker_that_was_deleted_is_not_that_of_the_next_one(tmp_path):
     """Which has its name, and may use its event ids."""
     with House(tmp_path, ranker={"wait": 100}) as house:
