@@ -1,4 +1,4 @@
-# `make` lists what there is. PYTHON=/path/to/python chooses the interpreter of a new .venv.
+# `make` lists the targets. PYTHON=/path/to/python chooses the interpreter of a new .venv.
 
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
@@ -6,42 +6,57 @@ SHELL := /bin/sh
 
 PY := .venv/bin/python
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check --constraint requirements.lock
-# the build tools are installed first and used as they are, so that the lock holds for them too
+# the build tools are installed first, without build isolation, so that their versions are locked too
 BUILD := hatchling editables
 JOBS ?= auto
 export PYTHON
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: run
 run: .venv/.installed ## install into .venv and reproduce the paper's figures
 	.venv/bin/driftrank reproduce
 
+PYTEST := $(PY) -m pytest -q -n $(JOBS) --maxprocesses 8 --dist loadgroup
+# kernels as plain Python: no compiler, and they count in coverage
+INTERPRETED := NUMBA_DISABLE_JIT=1 $(PYTEST) -m 'interpreted and not slow'
+# the optimiser is part of the kernels' fingerprint, so users never get what tests compiled in haste
+COMPILED := NUMBA_OPT=1 $(PYTEST) -m 'not interpreted and not slow'
+
 .PHONY: test
-test: lint ## every check: style, types, imports between rooms, tests with coverage
+test: lint ## every check: style, types, imports, wording, tests
 	@sh scripts/packages.sh
-	$(PY) -m pytest -n $(JOBS) --maxprocesses 8 --dist loadgroup --cov --cov-report term --cov-report xml --cov-fail-under 90
+	$(INTERPRETED)
+	$(COMPILED)
+
+.PHONY: test-all
+test-all: lint ## the same with coverage, then everything fully compiled, with the slow tests
+	@sh scripts/packages.sh
+	$(INTERPRETED) --cov --cov-report=
+	$(COMPILED) --cov --cov-append --cov-report term --cov-report xml --cov-fail-under 90
+	$(PYTEST)
 
 .PHONY: lint
-lint: .venv/.installed-dev ## style, types, and imports between rooms
+lint: .venv/.installed-dev ## style, types, imports between packages, and wording
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
 	$(PY) -m mypy
 	.venv/bin/lint-imports --no-logo
+	$(PY) scripts/language.py
 
 .PHONY: format
-format: .venv/.installed-dev ## bring the code into shape
+format: .venv/.installed-dev ## format the code and fix what ruff can fix
 	$(PY) -m ruff check --fix
 	$(PY) -m ruff format
 
 .PHONY: bench
-bench: .venv/.installed ## measure how fast simulations are on this machine
+bench: .venv/.installed ## measure the speed of simulations on this machine
 	.venv/bin/driftrank bench
 
 .PHONY: lock
-lock: ## choose the versions in requirements.lock anew (needs Python 3.11)
+lock: ## update the versions in requirements.lock (needs Python 3.11)
 	$${PYTHON:-python3.11} scripts/lock.py
 
 .PHONY: clean
@@ -49,8 +64,8 @@ clean: ## remove .venv, results and caches of tools
 	rm -rf .venv out build dist .coverage coverage.xml .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# pip says much when it cannot install; this is the last line
-NO_INDEX := { echo "driftrank: pip could not install the above; a package index or a folder of wheels must be in reach" >&2; exit 1; }
+# the last line after pip's errors
+NO_INDEX := { echo "driftrank: pip could not install the above; it needs access to a package index or a folder of wheels" >&2; exit 1; }
 
 $(PY):
 	@sh scripts/venv.sh
@@ -58,7 +73,7 @@ $(PY):
 .venv/.installed: pyproject.toml requirements.lock | $(PY)
 	@echo 'driftrank: installing into .venv'
 	@$(PIP) $(BUILD) || $(NO_INDEX)
-	@$(PIP) --no-build-isolation --editable . || $(NO_INDEX)
+	@$(PIP) --no-build-isolation --editable '.[logs,plots]' || $(NO_INDEX)
 	@touch $@
 
 .venv/.installed-dev: pyproject.toml requirements.lock | $(PY)

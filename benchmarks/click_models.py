@@ -1,8 +1,8 @@
-"""Are click models recovered from what their users click, and told from each other?
+"""Are click models recovered from the clicks of their users, and distinguished from each other?
 
 For every real query of a file of fitted click models, and every click model, lists of all its items in random order are
-shown to users of that model. All models are then fitted to three quarters of the lists and evaluated on the rest. Says,
-by the model that the users follow:
+shown to users of that model. All models are then fitted to three quarters of the lists and evaluated on the rest.
+Prints, by the model of the users:
 
 - the mean absolute error of its estimates of attraction, how many of them the 95% intervals hold, and how many those of
   estimates without a prior do (a prior keeps examination and continuation away from 1, where the real ones are);
@@ -10,7 +10,7 @@ by the model that the users follow:
   mean difference between the two, list by list, is less than two of its standard errors (DBN with continuation 1 is
   SDBN; the cascade model is a special case of most).
 
-DCM and SDBN are fitted by maximum likelihood (``exact``); the error of their closed forms stands beside.
+DCM and SDBN are fitted by maximum likelihood (``exact``); the error of their closed forms is printed beside.
 
     python benchmarks/click_models.py models.json [--lists 200000] [--queries 40]
 """
@@ -18,15 +18,15 @@ DCM and SDBN are fitted by maximum likelihood (``exact``); the error of their cl
 from __future__ import annotations
 
 import argparse
-import json
 import time
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from driftrank.clickmodels import SDBN, ClickModel, click_models
-from driftrank.clickmodels.counts import ListCounts, Pairs, PositionCounts
-from driftrank.clickmodels.fitted import Fit
+from driftrank.clickmodels import SDBN, ClickModel, click_models, models_file
+from driftrank.clickmodels.fitting.counts import ListCounts, Pairs, PositionCounts
+from driftrank.clickmodels.fitting.fit import Fit
 from driftrank.kernels import rng
 from driftrank.kernels.compile import specialise
 
@@ -34,7 +34,7 @@ MODELS = click_models()
 
 
 def click_lists(m, alpha, key, items, clicks, mask):  # type: ignore[no-untyped-def]
-    """What users click on each of many lists."""
+    """The clicks of users on each of many lists."""
     for n in range(items.shape[0]):
         CLICK(m, alpha, DERIVE(key, n), items[n], clicks)  # noqa: F821
         mask[n] = 0
@@ -78,10 +78,13 @@ def position_counts(counts: ListCounts) -> PositionCounts:
     return PositionCounts(counts.pairs, *columns, *sums[:, cell])
 
 
-def users_of(entry: Any, cls: type[ClickModel]) -> tuple[Any, ClickModel]:
-    """Attraction and model of a query of the file. It has no SDBN: that is its DBN without the continuation."""
-    values = entry["DBN" if cls is SDBN else cls.__name__]
-    return np.array(values["attraction"]), cls(**{name: values[name] for name in cls.shape})
+def users_of(path: str, cls: type[ClickModel]) -> dict[str, tuple[Any, ClickModel]]:
+    """Attraction and model of every query of the file. It has no SDBN: that is its DBN without the continuation."""
+    queries = models_file.read(path, "DBN" if cls is SDBN else cls.__name__)
+    return {
+        name: (query.attraction, cls(**{part: getattr(query.model, part) for part in cls.shape}))
+        for name, query in queries.items()
+    }
 
 
 def held(fit: Fit, truth: Any) -> Any:
@@ -95,17 +98,14 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=40)
     parser.add_argument("--model", action="append", choices=sorted(MODELS), help="only users of this model")
     options = parser.parse_args()
-    with open(options.file, encoding="utf-8") as file:
-        entries = dict(list(json.load(file)["queries"].items())[: options.queries])
-    print(f"{len(entries)} queries, {options.lists:,} lists each", flush=True)
+    print(f"{options.queries} queries at most, {options.lists:,} lists each", flush=True)
     print("users   error   held  no prior  closed   best  or coincides  seconds  best models")
     for name in options.model or MODELS:
         cls = MODELS[name]
         start = time.perf_counter()
         errors, inside, plain, closed, best, alike = [], [], [], [], [], []
         chosen: dict[str, int] = {}
-        for query, entry in entries.items():
-            alpha, model = users_of(entry, cls)
+        for query, (alpha, model) in islice(users_of(options.file, cls).items(), options.queries):
             items, mask = generate(model, alpha, options.lists, f"{name} {query}")
             cut = options.lists * 3 // 4
             seen, unseen = list_counts(items[:cut], mask[:cut]), list_counts(items[cut:], mask[cut:])

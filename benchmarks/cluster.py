@@ -1,11 +1,11 @@
-"""Two worker processes against one on this machine, and what a job costs beside its steps.
+"""Measure two worker processes against one on this machine, and the overhead of a job.
 
     python benchmarks/cluster.py [--rounds 5] [--runs 20] [--policy NAME ...]
 
-All four ways (one and two worker processes; beside them one and two threads, which is what the machine can do) run the
-same simulation in turn, round after round, so that they meet the same machine; the median of the ratios counts. The
-clusters are open all the while, and kernels compiled: what is measured is a simulation. The numbers that come out are
-compared, too: they are the same to the last bit.
+All four ways (one and two worker processes, and, as the limit of the machine, one and two threads) run the same
+simulation in turn, round after round, so that they meet the same conditions; the median of the ratios counts. The
+clusters stay open and kernels are compiled before: only simulations are timed. Results are compared, too: they are the
+same to the last bit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 QUERIES, HORIZON = 20, 100_000
-#: small jobs, sent to see what sending costs
+#: empty jobs, to measure the overhead
 JOBS = 1000
 
 
@@ -51,7 +51,7 @@ def measure(rounds: int, runs: int, policies: list[str]) -> dict[str, Any]:
                 result = dr.simulate(
                     policies, environment, horizon=HORIZON, runs=runs, device=device, threads=n, progress=False
                 )
-                if number >= 0:  # before, workers fetch their kernels
+                if number >= 0:  # in the first round, workers fetch their kernels
                     seconds[way].append(time.perf_counter() - begin)
                 if expected is None:
                     expected = result.values
@@ -85,7 +85,7 @@ def main() -> None:
     for way, speed in found["steps_per_second"].items():
         print(f"{way:20} {found['seconds'][way]:7.2f} s {speed / 1e6:7.1f} M steps/s")
     print(f"two workers are {found['two_workers_to_one']:.2f} times one; two threads {found['two_threads_to_one']:.2f}")
-    print(f"a job takes {found['milliseconds_to_send_a_job']:.1f} ms to send and to get back")
+    print(f"an empty job takes {found['milliseconds_to_send_a_job']:.1f} ms")
     print(json.dumps(found))
 
 

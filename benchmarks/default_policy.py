@@ -1,11 +1,11 @@
-"""The default policy against its rivals, and without each of its parts.
+"""Compare the default policy with its rivals, and with variants that lack one of its parts.
 
-    python benchmarks/default_policy.py test --queries FILE.json      # queries and seeds that were not developed on
-    python benchmarks/default_policy.py ablate --queries FILE.json    # every part taken away, on the others
-    python benchmarks/default_policy.py quiet --queries FILE.json     # a million steps in which nothing happens
+    python benchmarks/default_policy.py test --queries FILE.json      # held-out queries and seeds
+    python benchmarks/default_policy.py ablate --queries FILE.json    # without each part, on the development queries
+    python benchmarks/default_policy.py quiet --queries FILE.json     # a million steps without change
 
-Prints tables in Markdown. Queries at odd places in the file are for tests, those at even places for development; the
-seeds are apart too.
+Prints tables in Markdown. Queries at odd places in the file are for tests, those at even places for development, with
+other seeds.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from driftrank.environments import (
 )
 from driftrank.environments.base import Environment
 from driftrank.experiments import Result, simulate
-from driftrank.experiments.table import Table
 from driftrank.policies.base import Policy
 from driftrank.policies.registry import default_policy, parse_policy
 from driftrank.queries import Queries
+from driftrank.reporting.table import Table
 
 DEVELOPMENT_SEED, TEST_SEED = 11, 1011
 
-#: the policies that the default one is held against, all at their "auto" parameters
+#: the policies that the default one is compared with, all with their "auto" parameters
 RIVALS = ("CascadeSWUCB", "CascadeDUCB", "CascadeSWTS", "CascadeDTS", "GLRTCascadeKLUCB")
-#: for comparison only: what is told the truth, or does not look for changes
+#: for reference only: one does not look for changes, the other knows them
 REFERENCES = ("CascadeTS", "OracleRestart")
 
-#: what is taken away, or set otherwise, one at a time
+#: parts that are left out or set otherwise, one at a time
 PARTS = {
     "as specified at first": "sharpness=1,vigilance=1,comeback_events=1e12",
     "draws as wide as the posterior": "sharpness=1",
     "sharper draws": "sharpness=2",
-    "four times the looks": "vigilance=1",
-    "no looks": "vigilance=0",
+    "four times the vigilance": "vigilance=1",
+    "no vigilance": "vigilance=0",
     "no joint test": "joint_every=0",
     "no memory": "regimes=0",
     "comebacks not learnt": "comeback_events=1e12",
@@ -61,7 +61,7 @@ PARTS = {
 
 
 def suite(queries: Queries, k: int) -> dict[str, Environment]:
-    """The worlds, by the name they have in the tables."""
+    """The environments, by their names in the tables."""
     return {
         "paper": Abrupt(queries, k),
         "paper, .5": Abrupt(queries, k, boost=0.5),
@@ -93,7 +93,7 @@ def part(queries: Queries, first: int) -> Queries:
 def run(
     policies: Sequence[Policy], environment: Environment, horizon: int, runs: int, seed: int, threads: int | None
 ) -> Result:
-    # LowCTR has one query of its own, so that it gets as many runs as the others have queries times runs
+    # LowCTR has one query of its own: its number of runs is that of the others times their number of queries
     many = runs if len(environment.queries) > 1 else 20 * runs
     return simulate(
         policies, environment, horizon=horizon, runs=many, seed=seed, threads=threads, checkpoints=1, progress=False
@@ -101,7 +101,7 @@ def run(
 
 
 def test(queries: Queries, options: argparse.Namespace) -> Table:
-    """The default policy against its rivals: regret, and the ratio to the best rival with its standard error."""
+    """The regret of the default policy and its rivals, and the ratio to the best rival with its standard error."""
     policies = [default_policy(), *map(parse_policy, (*RIVALS, *REFERENCES))]
     rows = []
     for name, environment in suite(part(queries, 1), options.k).items():
@@ -118,7 +118,7 @@ def test(queries: Queries, options: argparse.Namespace) -> Table:
 
 
 def ablate(queries: Queries, options: argparse.Namespace) -> Table:
-    """Every part taken away: the paired difference to the default policy."""
+    """The regret of every variant as a paired difference to the default policy."""
     policies = [default_policy(), *(parse_policy(f"CascadeRegimeTS:{spec}") for spec in PARTS.values())]
     names = ["**the default policy**", *PARTS]
     rows: list[list[str]] = [[name] for name in names]
@@ -138,7 +138,7 @@ def ablate(queries: Queries, options: argparse.Namespace) -> Table:
 
 
 def quiet(queries: Queries, options: argparse.Namespace) -> Table:
-    """Nothing changes, for longer and longer."""
+    """Regret in a stationary environment over longer and longer horizons."""
     rows = []
     for horizon in (10_000, 100_000, 1_000_000):
         policies = [default_policy(), parse_policy("CascadeTS"), parse_policy("CascadeKLUCB:c=0")]

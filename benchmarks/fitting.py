@@ -1,16 +1,16 @@
-"""How fast logs are converted and click models fitted, against a plain Python loop and as logs grow.
+"""Speed of converting logs and fitting click models, against a plain Python loop and as logs grow.
 
     python benchmarks/fitting.py scale [--lists 30000000] [--queries 100000] [--folder DIR]
     python benchmarks/fitting.py loop [--lists 100000]
 
 ``scale`` writes a log in the Yandex format (lists of ten results in many orders, users of the dependent click model,
-queries of Zipf's frequencies), converts it to Parquet and fits models to the latter, each in a process of its own; for
-a quarter, half and the whole of the lists, so that it shows how the cost grows. Says seconds, the largest memory of the
-process, and nanoseconds a list.
+queries of Zipf's frequencies), converts it to Parquet and fits models to the latter, each in its own process; for a
+quarter, half and the whole of the lists, to show the growth of the cost. Prints seconds, the peak memory of the
+process, and nanoseconds per list.
 
-``loop`` fits PBM, UBM and DBN to the same sessions with the loop over sessions that everybody writes
-(tests/reference/em.py; 50 iterations, the usual number, of which a few are timed) and with driftrank, from the Parquet
-file, counting included, until EM has converged. Both have what they need in memory or on disk, and compiled.
+``loop`` fits PBM, UBM and DBN to the same sessions with a plain loop over sessions (tests/reference/em.py;
+50 iterations, the usual number, extrapolated from a few) and with driftrank, from the Parquet file, counting included,
+until EM has converged. Compilation and loading of data are not timed.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-#: what is fitted together, in one look at the log
+#: models that are fitted together, in one pass over the log
 FITS = ("CM,DCM,SDBN", "PBM", "UBM")
-#: of the usual EM loop
+#: iterations of the plain EM loop
 ITERATIONS = 50
 
 
@@ -52,7 +52,7 @@ def fit(log: str, names: str) -> None:
 
 
 def alone(*arguments: str) -> tuple[float, float]:
-    """Run one step in a process of its own: seconds, and gigabytes at most."""
+    """Run one step in its own process: seconds, and peak gigabytes."""
     text = (
         f"import sys; sys.path.insert(0, {str(ROOT / 'benchmarks')!r}); import fitting, resource, time; "
         f"begin = time.perf_counter(); fitting.{arguments[0]}(*{list(arguments[1:])!r}); "
@@ -104,7 +104,7 @@ def loop(lists: int) -> None:
         for model, plain in ((PBM, em.fit_pbm), (UBM, em.fit_ubm), (DBN, em.fit_dbn)):
             model.fit(log)  # compiles
             ratios = []
-            for _ in range(3):  # a look at the one, a look at the other
+            for _ in range(3):  # alternately
                 begin = time.perf_counter()
                 plain(sessions, iterations=2)
                 theirs = (time.perf_counter() - begin) / 2 * ITERATIONS

@@ -1,13 +1,13 @@
-"""Nonsense is sent to a server: does it ever fail, leak, or learn what cannot be replayed?
+"""Send malformed requests to a server; check that it never fails, leaks, or learns what cannot be replayed.
 
     python benchmarks/fuzz_service.py [--bodies 100000] [--connections 4] [--seed 0] [--folder DIR]
 
-Good bodies of every route are made and then spoilt: values of other types, numbers beyond all bounds, NaN, NUL, halves
-of surrogate pairs, nesting without end, keys that occur twice, texts that end too soon, bytes that are no text; on odd
-paths, with odd headers. Every answer must be below 500 and, where it is a refusal, a problem document. Afterwards the
-server must answer a good request, must not have grown, must not have logged a traceback; killed and started again, it
-must have learnt what a fold over its log without any snapshot gives, to the bit. It prints a summary as JSON and ends
-with 1 where something does not fit.
+Valid bodies of every route are generated and then corrupted: values of other types, numbers out of range, NaN, NUL,
+half surrogate pairs, endless nesting, duplicate keys, truncated texts, bytes that are not text; on odd paths, with odd
+headers. Every answer must be below 500 and, if it is an error, a problem document. Afterwards the server must answer a
+valid request, must not have grown, must not have logged a traceback; killed and started again, its state must be that
+of a fold over its log without any snapshot, to the bit. Prints a summary as JSON; the exit code is 1 if anything is
+wrong.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from typing import Any, ClassVar
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.kill import Told, check_fold, export, free_port, log_of  # noqa: E402
+from benchmarks.kill import Seen, check_state, export, free_port, log_of  # noqa: E402
 from driftrank.serve.keys import new_key  # noqa: E402
-from driftrank.serve.store.sqlite import SQLiteStore  # noqa: E402
+from driftrank.serve.log.store.sqlite import SQLiteStore  # noqa: E402
 
-#: rankers that are there from the start, with policies that differ in what they need
+#: rankers of the settings, with policies of different needs
 RANKERS = {
     "default": "",
     "plain": 'policy = "CascadeUCB1"\nk = 3',
@@ -44,10 +44,10 @@ RANKERS = {
     "shadow": 'policy = "CascadeSWUCB:window=24h"\nmode = "shadow"\nk = 3',
     "collecting": 'policy = "CascadeDUCB"\nsecond_click = "update"\nwait = 0.3\nk = 3',
 }
-#: rankers that requests make and delete
+#: rankers that requests create and delete
 MADE = ["made-0", "made-1"]
 POLICIES = ["CascadeUCB1", "CascadeDUCB:gamma=0.9", "CascadeSWUCB:window=100", "CascadeLinUCB", "RankedUCB1"]
-#: texts that are put where they are into JSON: no encoder would write them
+#: inserted into JSON as they are: no encoder would write them
 RAW = [
     "NaN", "Infinity", "-Infinity", "1e400", "-1e400", "1e-400", "9" * 400, "-" + "9" * 25, "1" + "0" * 5000, "0.1e",
     "-0", "-0.0", "01", '"\\ud800"', '"\\udc00\\ud800"', '"\\u0000"', '"\\ud83d\\ude00"', '"\x01"', '"\\x"', "tru",
@@ -69,10 +69,10 @@ HEADERS = [
 ]  # fmt: skip
 
 
-class Nonsense:
-    """Requests that are nearly right."""
+class Malformed:
+    """Requests that are nearly valid."""
 
-    #: rankers and events of lists that somebody asked for
+    #: rankers and event ids of rank requests
     events: ClassVar[list[tuple[str, str]]] = [("default", "e0")]
 
     def __init__(self, seed: str) -> None:
@@ -90,20 +90,20 @@ class Nonsense:
         method, path, body = make()
         if chance.random() < 0.03:
             methods = ["GET", "PUT", "PATCH", "OPTIONS", "HEAD", "TRACE", "POST", "QUERY"]
-            if path.rpartition("/")[2] not in RANKERS:  # without any rankers there is little to spoil
+            if path.rpartition("/")[2] not in RANKERS:  # keep the rankers of the settings
                 methods.append("DELETE")
             method = chance.choice(methods)
         text = b"" if body is None else self.written(body)
         return f"{method} {path}".encode("latin-1", "replace"), text
 
-    # -- what is nearly right ------------------------------------------------------------------------------------
+    # -- valid requests ----------------------------------------------------------------------------------------
 
     def ranker(self) -> str:
         odd = ["nobody", "%00", "..", "a%2Fb", "x" * 300, "%ff%fe", "default%20", "Default", "%F0%9F%98%80", "a;b", "*"]
         return self.random.choice(odd) if self.random.random() < 0.04 else self.random.choice([*RANKERS, *MADE])
 
     def event(self) -> tuple[str, str]:
-        """A ranker, and perhaps a list of it."""
+        """A ranker and an event id, perhaps of one of its rankings."""
         chance = self.random
         if chance.random() < 0.7:
             return chance.choice(self.events)
@@ -252,7 +252,7 @@ class Nonsense:
             ("POST", f"/v1/rankers/{chance.choice(MADE)}/reset"),
         ]), None  # fmt: skip
 
-    # -- and how it is spoilt --------------------------------------------------------------------------------------
+    # -- corrupted bodies --------------------------------------------------------------------------------------
 
     def written(self, body: Any) -> bytes:
         chance = self.random
@@ -260,15 +260,15 @@ class Nonsense:
             text = body
         else:
             for _ in range(chance.choice([0, 0, 0, 1, 1, 2, 4])):
-                body = self.spoilt(body)
+                body = self.corrupted(body)
             self._left = 1_100_000
             text = self.json(body).encode("utf-8", "surrogatepass")
         if chance.random() < 0.08:
             text = self.cut(text)
         return text[:1_100_000]
 
-    def spoilt(self, body: Any) -> Any:
-        """One value somewhere in it is another."""
+    def corrupted(self, body: Any) -> Any:
+        """Change one value somewhere in it."""
         chance = self.random
         if isinstance(body, dict) and body and chance.random() < 0.85:
             name = chance.choice([*body])
@@ -277,7 +277,7 @@ class Nonsense:
                 return {k: v for k, v in body.items() if k != name}
             if how < 0.25:
                 return {**body, chance.choice(["", "x", name + "_", "\0"]): chance.choice(VALUES)}
-            return {**body, name: self.spoilt(body[name])}
+            return {**body, name: self.corrupted(body[name])}
         if isinstance(body, list) and body and chance.random() < 0.8:
             at = chance.randrange(len(body))
             how = chance.random()
@@ -285,11 +285,11 @@ class Nonsense:
                 return body[:at] + body[at + 1 :]
             if how < 0.2:
                 return (body * chance.choice([2, 50, 300]))[:2000]
-            return [*body[:at], self.spoilt(body[at]), *body[at + 1 :]]
+            return [*body[:at], self.corrupted(body[at]), *body[at + 1 :]]
         return chance.choice(VALUES) if chance.random() < 0.8 else _Raw(chance.choice(RAW))
 
     def json(self, value: Any) -> str:
-        """JSON that may have keys twice, and what is no JSON. Not much longer than a body may be."""
+        """JSON that may have duplicate keys, or is not JSON at all; not much longer than the limit of bodies."""
         if isinstance(value, dict):
             pairs = [f"{json.dumps(name)}: {self.json(its)}" for name, its in value.items()]
             if pairs and self.random.random() < 0.03:
@@ -330,17 +330,17 @@ class _Raw:
 
 
 class Sender:
-    """One connection; it is opened again whenever the server closes it."""
+    """One connection, opened again whenever the server closes it."""
 
-    def __init__(self, port: int, key: str, seed: str, told: Told) -> None:
-        self._port, self._key, self._told = port, key, told
-        self.nonsense = Nonsense(seed)
+    def __init__(self, port: int, key: str, seed: str, seen: Seen) -> None:
+        self._port, self._key, self._seen = port, key, seen
+        self.malformed = Malformed(seed)
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def send(self) -> None:
-        line, body = self.nonsense.request()
-        chance = self.nonsense.random
-        headers = [*self.nonsense.headers(), "Host: x"]
+        line, body = self.malformed.request()
+        chance = self.malformed.random
+        headers = [*self.malformed.headers(), "Host: x"]
         if chance.random() < 0.98:
             headers.append(f"Authorization: Bearer {self._key}")
         chunked = chance.random() < 0.1
@@ -352,15 +352,15 @@ class Sender:
             head, answer = await asyncio.wait_for(self._answer(message, line), 60)
         except TimeoutError:
             self.close()
-            self._told.fails(f"no answer: {shown}")
+            self._seen.fails(f"no answer: {shown}")
             return
-        except (OSError, EOFError):  # it may be closed on those who do not speak HTTP
+        except (OSError, EOFError):  # the server may close connections that are not HTTP
             self.close()
-            self._told.statuses[0] += 1
+            self._seen.statuses[0] += 1
             return
         status = int(head.split(b" ", 2)[1])
-        self._told.statuses[status] += 1
-        self._look(status, head, answer, shown)
+        self._seen.statuses[status] += 1
+        self._check(status, head, answer, shown)
         if re.search(rb"(?i)\r\nconnection: close", head) or status in (101, 400, 413):
             self.close()
 
@@ -384,23 +384,23 @@ class Sender:
         await reader.readline()
         return head, body
 
-    def _look(self, status: int, head: bytes, body: bytes, shown: str) -> None:
+    def _check(self, status: int, head: bytes, body: bytes, shown: str) -> None:
         if status >= 500:
-            self._told.fails(f"{status} {body[:300]!r}: {shown}")
+            self._seen.fails(f"{status} {body[:300]!r}: {shown}")
         elif status >= 400 and body and b"Invalid HTTP request" not in body:
             try:
                 problem = json.loads(body)
-                # of a single feedback, the status goes with its outcome; Personalizer's errors have a form of their own
+                # the status of a single feedback depends on its outcome; Personalizer's errors have their own form
                 mine = b"problem+json" in head
                 good = problem["status"] == status if mine else "outcome" in problem or "message" in problem["error"]
             except (ValueError, KeyError, TypeError):
                 good = False
             if not good:
-                self._told.fails(f"{status} is no problem document {head!r} {body[:200]!r}: {shown}")
+                self._seen.fails(f"{status} is not a problem document {head!r} {body[:200]!r}: {shown}")
         elif status == 200 and body and b"application/json" in head:
-            json.loads(body)  # NaN is let through by Python; not by the next line
+            json.loads(body)  # Python accepts NaN, the next line does not
             if re.search(rb"\bNaN\b|\bInfinity\b", body):
-                self._told.fails(f"an answer that is no JSON: {body[:300]!r}: {shown}")
+                self._seen.fails(f"an answer that is not JSON: {body[:300]!r}: {shown}")
 
     def close(self) -> None:
         if self._streams is not None:
@@ -409,14 +409,14 @@ class Sender:
 
 
 def memory_of(pid: int) -> int:
-    """Bytes that a process has in memory."""
+    """The resident memory of a process, in bytes."""
     found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     assert found is not None
     return int(found[1]) * 1024
 
 
 class Server:
-    """``driftrank serve`` with an admin key, so that keys of rankers may come and go."""
+    """``driftrank serve`` with an admin key, so that rankers may have keys."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.port = folder, free_port()
@@ -449,7 +449,7 @@ class Server:
         return int(top.split(b" ", 2)[1]), json.loads(answer) if answer else None
 
 
-async def attack(server: Server, told: Told, options: argparse.Namespace) -> dict[str, int]:
+async def attack(server: Server, seen: Seen, options: argparse.Namespace) -> dict[str, int]:
     left = options.bodies
     memory: dict[str, int] = {}
 
@@ -461,20 +461,20 @@ async def attack(server: Server, told: Told, options: argparse.Namespace) -> dic
             if done == options.bodies // 2:
                 memory["half-way"] = memory_of(server.process.pid)
             if memory_of(server.process.pid) > memory["start"] + 1e9:
-                told.fails("the server takes a gigabyte more than at the start")
+                seen.fails("the server takes a gigabyte more than at the start")
                 left = 0
             await sender.send()
             if done % 200 == 0:
-                exported = await export(server.port, sender.nonsense.random.choice([*RANKERS]), server.key)
-                sender.nonsense.states = [
+                exported = await export(server.port, sender.malformed.random.choice([*RANKERS]), server.key)
+                sender.malformed.states = [
                     json.dumps({"query": query, "state": state}) for query, state in [*exported.items()][:10]
                 ]
             if server.process.returncode is not None:
-                told.fails(f"the server ended with {server.process.returncode}")
+                seen.fails(f"the server ended with {server.process.returncode}")
                 return
 
     memory["start"] = memory_of(server.process.pid)
-    senders = [Sender(server.port, server.key, f"{options.seed}/{n}", told) for n in range(options.connections)]
+    senders = [Sender(server.port, server.key, f"{options.seed}/{n}", seen) for n in range(options.connections)]
     await asyncio.gather(*map(one, senders))
     for sender in senders:
         sender.close()
@@ -482,20 +482,20 @@ async def attack(server: Server, told: Told, options: argparse.Namespace) -> dic
     return memory
 
 
-async def afterwards(server: Server, told: Told) -> tuple[dict[str, Any], dict[tuple[str, str], bytes]]:
-    """A good request is answered; then it is killed, started, and asked what it knows."""
+async def afterwards(server: Server, seen: Seen) -> tuple[dict[str, Any], dict[tuple[str, str], bytes]]:
+    """Send a valid request, kill the server, start it again, and return its rankers and the states of all queries."""
     status, answer = await server.ask("POST", "/v1/rankers/default/rank", {"query": "good", "items": ["a", "b"]})
     if status != 200 or len(answer["items"]) != 2:
-        told.fails(f"a good request: {status} {answer}")
+        seen.fails(f"a valid request: {status} {answer}")
     status, answer = await server.ask("GET", "/readyz")
     if status != 200:
-        told.fails(f"not ready: {answer}")
+        seen.fails(f"not ready: {answer}")
     _, found = await server.ask("GET", "/v1/rankers")
-    for info in found:  # nothing may become due while we look
+    for info in found:  # no feedback window may end meanwhile
         long = {**info["settings"], "wait": "1h", "forget_items": "100d"}
         status, answer = await server.ask("PUT", f"/v1/rankers/{info['name']}", long)
         if status != 200:
-            told.fails(f"{info['name']} cannot be set as it is: {answer}")
+            seen.fails(f"{info['name']} rejects its own settings: {answer}")
     server.process.kill()
     await server.process.wait()
     (server.folder / "fuzz.toml").write_text(re.sub(r"\[rankers(.|\n)*", "", (server.folder / "fuzz.toml").read_text()))
@@ -509,39 +509,39 @@ async def afterwards(server: Server, told: Told) -> tuple[dict[str, Any], dict[t
     server.process.terminate()
     code = await asyncio.wait_for(server.process.wait(), 60)
     if code != 0:
-        told.fails(f"SIGTERM: exit code {code}")
+        seen.fails(f"SIGTERM: exit code {code}")
     return infos, states
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
     folder = Path(options.folder or tempfile.mkdtemp(prefix="driftrank-fuzz-"))
-    server, told = Server(folder), Told()
+    server, seen = Server(folder), Seen()
     began = time.monotonic()
 
-    async def all_of_it() -> tuple[dict[str, int], dict[str, Any], dict[tuple[str, str], bytes]]:
+    async def attack_and_state() -> tuple[dict[str, int], dict[str, Any], dict[tuple[str, str], bytes]]:
         await server.start()
         try:
-            return await attack(server, told, options), *await afterwards(server, told)
+            return await attack(server, seen, options), *await afterwards(server, seen)
         finally:
             if server.process.returncode is None:
                 server.process.kill()
                 await server.process.wait()
 
-    memory, infos, states = asyncio.run(all_of_it())
+    memory, infos, states = asyncio.run(attack_and_state())
     took = time.monotonic() - began
     if memory["end"] > 1.1 * memory.get("half-way", memory["start"]) + 30e6:
-        told.fails(f"memory grew: {memory}")
+        seen.fails(f"memory grew: {memory}")
     for line in server.log.read_text().splitlines():
         if "Traceback" in line or '"level": "error"' in line:
-            told.fails(f"the server's log: {line[:2000]}")
+            seen.fails(f"the server's log: {line[:2000]}")
     with SQLiteStore(server.store) as store:
         log = log_of(store)
-        queries = check_fold(store, log, infos, states, told)
+        queries = check_state(store, log, infos, states, seen)
     kinds = Counter(type(record).__name__ for _, record in log)
     summary = {
-        "bodies": options.bodies, "seconds": round(took, 1), "answers": dict(sorted(told.statuses.items())),
+        "bodies": options.bodies, "seconds": round(took, 1), "answers": dict(sorted(seen.statuses.items())),
         "memory_mb": {when: round(size / 1e6) for when, size in memory.items()}, "records": dict(kinds),
-        "queries_compared": queries, "wrong": told.wrong,
+        "queries_compared": queries, "wrong": seen.wrong,
     }  # fmt: skip
     if not options.folder:
         shutil.rmtree(folder)

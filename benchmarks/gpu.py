@@ -1,14 +1,14 @@
 """Check and time the engine on a real GPU; prints one line of JSON.
 
-Needs NumPy, numba and numba-cuda beside the source tree, and nothing else:
+Needs only NumPy, numba and numba-cuda beside the source tree:
 
     python benchmarks/gpu.py > gpu.json
 
 * identity: every policy, 1,000 runs, on the GPU and on this machine's cores, compared to the last bit;
 * speed: steps a second of every policy on the GPU (many runs at once) and on all cores, and the limit: the same users
   with a policy that does nothing;
-* long: the policies that people ask for first, many steps, 270,000 runs;
-* figure 1 of the paper as a process of its own, from nothing and with kernels on disk.
+* long runs: the most important policies, with many steps and 270,000 runs;
+* figure 1 of the paper in a process of its own, with an empty kernel cache and with a full one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from driftrank.policies.base import Policy
 from driftrank.policies.registry import parse_policy, policies
 from driftrank.queries import parse_queries
 
-#: the figures that were asked for: policies, and steps of their long runs
+#: policies, and the steps of their long runs
 LONG = {
     "CascadeDUCB": 100_000, "CascadeSWUCB": 100_000, "CascadeKLUCB": 30_000, "CascadeTS": 30_000,
     "GLRTCascadeKLUCB": 20_000, "CascadeRegimeTS": 5_000,
@@ -47,7 +47,7 @@ OTHERS = ("CascadeUCB1", "CascadeTS", "TopRank", "RankedUCB1", "BubbleRank", "Or
 
 
 class Nothing(Policy):
-    """Shows the first items for ever: what is left to do are the users."""
+    """Always shows the first items: a run consists of the users alone."""
 
     def fields(self, p: Any) -> dict[str, Any]:
         return {}
@@ -77,7 +77,7 @@ class Nothing(Policy):
 
 
 def task_of(names: list[str] | tuple[Policy, ...], queries: int, horizon: int, checkpoints: int = 1) -> Task:
-    """The paper's users: ten items, three positions, ten epochs."""
+    """The paper's environment: ten items, three positions, ten epochs."""
     chosen = tuple(parse_policy(p) if isinstance(p, str) else p for p in names)
     world = Abrupt(parse_queries(f"yandex-like:{queries}", 0), k=3, period=max(1, horizon // 10))
     steps = tuple(horizon * (i + 1) // checkpoints for i in range(checkpoints))
@@ -85,13 +85,13 @@ def task_of(names: list[str] | tuple[Policy, ...], queries: int, horizon: int, c
 
 
 def units_of(task: Task, runs: int) -> list[Unit]:
-    """So many runs of every policy in all."""
+    """``runs`` runs of every policy, spread over the queries."""
     each = runs // len(task.environment.names)
     return [Unit(p, q, tuple(range(each))) for p in range(len(task.policies)) for q in task.environment.names]
 
 
 def on_cpu(job: tuple[str, int, int]) -> tuple[str, list[str], float]:
-    """What comes out of one policy on one core, and the seconds it took."""
+    """Run one policy on one core; returns its name, a digest per query, and the seconds it took."""
     name, runs, horizon = job
     digests: dict[str, str] = {}
     seconds = 0.0
@@ -120,7 +120,7 @@ def timed(task: Task, runs: int) -> float:
 
 
 def figure_1(names: tuple[str, ...]) -> None:
-    """The whole of the paper's figure 1."""
+    """Run the simulation of figure 1 of the paper and print the regrets."""
     from driftrank.engine.cuda import run_on_cuda
 
     task = task_of(list(names), 100, 100_000, 100)
@@ -135,7 +135,7 @@ def figure_1(names: tuple[str, ...]) -> None:
 
 
 def seconds_of_figure_1(which: str, cache: str) -> tuple[float, dict[str, float]]:
-    """Wall time of a process that makes it."""
+    """Wall time and regrets of :func:`figure_1` in a process of its own."""
     begin = time.perf_counter()
     made = subprocess.run(
         [sys.executable, __file__, "--figure-1", which], env=os.environ | {"DRIFTRANK_CACHE_DIR": cache},
@@ -145,7 +145,7 @@ def seconds_of_figure_1(which: str, cache: str) -> tuple[float, dict[str, float]
 
 
 def copy_bandwidth() -> float:
-    """Bytes a second that the GPU copies within its own memory, read and written."""
+    """The bandwidth of copies within the memory of the GPU, in bytes read and written a second."""
     from numba import cuda
 
     a, b = cuda.device_array(1 << 27, np.float64), cuda.device_array(1 << 27, np.float64)
@@ -160,7 +160,7 @@ def copy_bandwidth() -> float:
 
 
 def measure(given: argparse.Namespace, report: dict[str, Any]) -> None:
-    """Fill in the report."""
+    """Measure everything and write it into ``report``."""
     from driftrank.engine.cuda import Gpu, run_on_cuda
 
     gpu = Gpu()
@@ -193,7 +193,7 @@ def measure(given: argparse.Namespace, report: dict[str, Any]) -> None:
     limit = timed(task_of((Nothing(),), 60, given.steps), given.runs)
     report["limit: users alone, steps/s"] = round(limit)
     speeds = report["cuda steps/s"] = {}
-    for name in [n for n in names if not parse_policy(n).told_fixed]:  # the truth is worked out here
+    for name in [n for n in names if not parse_policy(n).needs_fixed_list]:  # computed on the CPU
         speeds[name] = round(timed(task_of([name], 60, given.steps), given.runs // 4))
     say("all policies timed")
     long = report["long runs, steps/s"] = {}
@@ -203,7 +203,7 @@ def measure(given: argparse.Namespace, report: dict[str, Any]) -> None:
             speed = timed(task_of([name], 60, steps), given.runs)
             wall = round(time.perf_counter() - begin, 2)
             long[name] = {"steps/s": round(speed), "runs": given.runs, "steps": steps, "wall s": wall}
-            say(f"{name}: {speed / 1e9:.2f} thousand million steps a second")
+            say(f"{name}: {speed / 1e9:.2f} billion steps a second")
     with tempfile.TemporaryDirectory() as cache:
         for which in ("paper", "all"):
             cold, regret = seconds_of_figure_1(which, cache)
@@ -216,9 +216,9 @@ def measure(given: argparse.Namespace, report: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=270_000, help="runs of a timing")
-    parser.add_argument("--check-runs", type=int, default=1_000, help="runs that are compared with the CPU's")
+    parser.add_argument("--check-runs", type=int, default=1_000, help="runs to compare with the CPU")
     parser.add_argument("--steps", type=int, default=2_000, help="steps of these, and of the timing of all policies")
-    parser.add_argument("--policies", nargs="*", default=list(policies()), help="which to look at")
+    parser.add_argument("--policies", nargs="*", default=list(policies()), help="policies to measure")
     parser.add_argument("--figure-1", choices=("paper", "all"), help="only make figure 1 of the paper")
     given = parser.parse_args()
     if given.figure_1:
@@ -227,7 +227,7 @@ def main() -> None:
     report: dict[str, Any] = {}
     try:
         measure(given, report)
-    finally:  # what was measured before something went wrong is of use too
+    finally:  # an error must not lose the earlier figures
         print(json.dumps(report))
     sys.exit(1 if report["identity"]["different"] else 0)
 

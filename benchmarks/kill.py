@@ -1,16 +1,16 @@
-"""A server is killed, again and again, while clients use it: is anything lost, is anything counted twice?
+"""Kill a server again and again while clients use it; check that nothing is lost and nothing counted twice.
 
     python benchmarks/kill.py [--rounds 100] [--seconds 1.0] [--connections 6] [--seed 0] [--folder DIR]
 
 Every round starts ``driftrank serve`` on the same store and ends it with SIGKILL: under load, while it starts, or while
-it stops after SIGTERM. Clients rank with ids of their own, send feedback, activate deferred lists, and try again what
-was not answered, and now and then what was. Waits are short, so that silence is finalised; there is little memory and
-there are many checkpoints, so that queries are written out and read back all the time.
+it shuts down after SIGTERM. Clients rank with ids of their own, send feedback, activate deferred rankings, retry all
+requests that were not answered, and some that were. Feedback windows are short, so that many end by silence; there is
+little memory and there are many checkpoints, so that queries are written and read back all the time.
 
-Then the log is held against what clients saw: all that was acknowledged is in it, once, and nothing that nobody sent.
-What the service has learnt is compared, to the bit, with a fold over the whole log without any snapshot, and with
-learners that are driven directly by what clients saw (the log only tells the order and the times). It prints a summary
-as JSON and ends with 1 where something does not fit.
+Then the log is compared with what clients saw: all that was acknowledged is in it, once, and nothing that was not sent.
+The state of the service is compared, to the bit, with a fold over the whole log without any snapshot, and with learners
+that are driven directly by what clients saw (only order and times are taken from the log). Prints a summary as JSON;
+the exit code is 1 if anything is wrong.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from driftrank.policies.learner import Learner  # noqa: E402
+from driftrank.policies.learner.learner import Learner  # noqa: E402
 from driftrank.policies.registry import parse_policy  # noqa: E402
-from driftrank.serve.fold import Fold  # noqa: E402
+from driftrank.serve.log.records import Activated, Clicked, Final, Ranked, Record, decode  # noqa: E402
+from driftrank.serve.log.store.base import LogEntry, Snapshot  # noqa: E402
+from driftrank.serve.log.store.sqlite import SQLiteStore  # noqa: E402
 from driftrank.serve.metrics import Metrics  # noqa: E402
-from driftrank.serve.query import Query  # noqa: E402
-from driftrank.serve.records import Activated, Clicked, Final, Ranked, Record, decode  # noqa: E402
-from driftrank.serve.store.base import Entry, Snapshot  # noqa: E402
-from driftrank.serve.store.sqlite import SQLiteStore  # noqa: E402
+from driftrank.serve.state.query import Query  # noqa: E402
+from driftrank.serve.state.state import State  # noqa: E402
 
 K = 3
 QUERIES = 60
-#: rankers by what they are for: name, policy, settings
+#: name: policy, settings
 RANKERS = {
     "patient": ("CascadeUCB1", 'wait = "1h"'),
     "silent": ("CascadeTS", "wait = 0.8"),
@@ -55,7 +55,7 @@ RANKERS = {
     # its queries are reset and deleted, and items come and go
     "restless": ("CascadeUCB1", "wait = 0.3\nforget_items = 2.0"),
 }
-#: those of which learners are driven directly
+#: rankers whose learners are driven directly
 STEADY = ("patient", "silent", "collecting")
 ITEMS = [f"item-{n}" for n in range(8)]
 
@@ -90,7 +90,7 @@ class Server:
         (folder / "kill.toml").write_text(SERVER + rankers)
 
     async def start(self, checkpoint_every: int = 100) -> None:
-        """With few checkpoints the next start has much to replay, with many they are often under way at the kill."""
+        """With few checkpoints the next start has much to replay; with many, the kill often interrupts one."""
         often = {"DRIFTRANK_CHECKPOINT_EVERY": f"{checkpoint_every}", "DRIFTRANK_CHECKPOINT_SECONDS": "3"}
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
@@ -120,7 +120,7 @@ class Gone(Exception):
 
 
 class Connection:
-    """As much of HTTP as is needed, without waiting for anything that a dead server will not send."""
+    """A minimal HTTP client that notices at once when the server is gone."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -134,7 +134,7 @@ class Connection:
             data = b"" if body is None else json.dumps(body).encode()
             writer.write(f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
             await writer.drain()
-            # not wait_for(), which before Python 3.12 may overlook that the client is cancelled
+            # not wait_for(), which before Python 3.12 may miss that the client is cancelled
             async with asyncio.timeout(60):
                 head = await reader.readuntil(b"\r\n\r\n")
             status = int(head.split(b" ", 2)[1])
@@ -154,16 +154,16 @@ class Connection:
 # -- the clients -----------------------------------------------------------------------------------------------------
 
 
-class Told:
-    """What clients sent, and what they were told."""
+class Seen:
+    """The requests and answers of all clients."""
 
     def __init__(self) -> None:
-        self.lists: dict[tuple[str, str], list[str]] = {}  #: acknowledged, by ranker and event
-        self.queries: dict[tuple[str, str], str] = {}  #: of lists that were asked for
+        self.rankings: dict[tuple[str, str], list[str]] = {}  #: acknowledged, by ranker and event id
+        self.queries: dict[tuple[str, str], str] = {}  #: of all rank requests
         self.deferred: set[tuple[str, str]] = set()
         self.activated: set[tuple[str, str]] = set()  #: acknowledged
         self.sent: dict[tuple[str, str], set[tuple[int, ...]]] = {}  #: clicks, acknowledged or not
-        #: what was acknowledged: event, clicks, outcome
+        #: acknowledged feedback: event id, clicks, outcome
         self.acknowledged: list[tuple[tuple[str, str], tuple[int, ...], str]] = []
         self.warm: Counter[str] = Counter()  #: rows counted, by batch
         self.statuses: Counter[int] = Counter()
@@ -177,11 +177,11 @@ class Told:
 
 
 class Client:
-    """One connection that ranks and clicks, and starts anew whenever the server is gone."""
+    """One connection that ranks and clicks, and reconnects whenever the server is gone."""
 
-    def __init__(self, number: int, port: int, told: Told, seed: int) -> None:
+    def __init__(self, number: int, port: int, seen: Seen, seed: int) -> None:
         self._number = number
-        self._told = told
+        self._seen = seen
         self._random = random.Random(f"{seed}/{number}")
         self._connection = Connection(port)
         self._made = 0
@@ -189,7 +189,7 @@ class Client:
         self._unanswered: deque[tuple[str, Any]] = deque(maxlen=100)
 
     async def use(self) -> None:
-        actions = [(self._rank, 30), (self._feedback, 40), (self._again, 8), (self._activate, 10), (self._reset, 3),
+        actions = [(self._rank, 30), (self._feedback, 40), (self._retry, 8), (self._activate, 10), (self._reset, 3),
                    (self._warm, 1)]  # fmt: skip
         try:
             while True:
@@ -203,11 +203,11 @@ class Client:
 
     async def _call(self, path: str, body: Any = None, *, method: str = "POST") -> tuple[int, Any]:
         status, answer = await self._connection.call(method, path, body)
-        self._told.statuses[status] += 1
+        self._seen.statuses[status] += 1
         if status == 503:  # not ready yet
             await asyncio.sleep(0.01)
         elif status not in (200, 204, 404, 409):
-            self._told.fails(f"{path}: status {status}: {answer}")
+            self._seen.fails(f"{path}: status {status}: {answer}")
         return status, answer
 
     async def _rank(self) -> None:
@@ -223,12 +223,12 @@ class Client:
                 body["items"] = self._random.sample([*ITEMS, *(f"new-{n}" for n in range(30))], 6)
             if self._random.random() < 0.2:
                 body["defer"] = True
-                self._told.deferred.add((ranker, body["event_id"]))
-            self._told.queries[ranker, body["event_id"]] = body["query"]
+                self._seen.deferred.add((ranker, body["event_id"]))
+            self._seen.queries[ranker, body["event_id"]] = body["query"]
             bodies.append(body)
-        await self._lists(ranker, bodies)
+        await self._send_ranks(ranker, bodies)
 
-    async def _lists(self, ranker: str, bodies: list[dict[str, Any]]) -> None:
+    async def _send_ranks(self, ranker: str, bodies: list[dict[str, Any]]) -> None:
         try:
             status, answers = await self._call(f"/v1/rankers/{ranker}/rank", bodies)
         except Gone:
@@ -241,27 +241,27 @@ class Client:
             at = ranker, answer["event_id"]
             shown = [item["id"] for item in answer["items"]]
             if answer["event_id"] != body["event_id"] or len(shown) != K:
-                self._told.fails(f"{at}: answered {answer}")
-            if self._told.lists.setdefault(at, shown) != shown:
-                self._told.fails(f"{at}: was {self._told.lists[at]}, tried again {shown}")
+                self._seen.fails(f"{at}: answered {answer}")
+            if self._seen.rankings.setdefault(at, shown) != shown:
+                self._seen.fails(f"{at}: was {self._seen.rankings[at]}, retried {shown}")
             self._recent.append(at)
 
     async def _feedback(self) -> None:
         if not self._recent:
             return
         ranker = self._random.choice(self._recent)[0]
-        lists = [*self._recent][-self._random.choice([20, 20, 300]) :]  # most people click soon
+        recent = [*self._recent][-self._random.choice([20, 20, 300]) :]  # most clicks come soon
         bodies = []
-        for at in {self._random.choice(lists) for _ in range(self._random.choice([1, 2, 4]))}:
+        for at in {self._random.choice(recent) for _ in range(self._random.choice([1, 2, 4]))}:
             if at[0] == ranker:
                 clicks = sorted(n + 1 for n in range(K) if self._random.random() < 0.3)
                 bodies.append({"event_id": at[1], "clicks": clicks})
         if bodies:
-            await self._say(ranker, bodies)
+            await self._send_feedback(ranker, bodies)
 
-    async def _say(self, ranker: str, bodies: list[dict[str, Any]]) -> None:
+    async def _send_feedback(self, ranker: str, bodies: list[dict[str, Any]]) -> None:
         for body in bodies:
-            self._told.sent.setdefault((ranker, body["event_id"]), set()).add(tuple(body["clicks"]))
+            self._seen.sent.setdefault((ranker, body["event_id"]), set()).add(tuple(body["clicks"]))
         try:
             status, answers = await self._call(f"/v1/rankers/{ranker}/feedback", bodies)
         except Gone:
@@ -272,33 +272,33 @@ class Client:
             return
         for body, answer in zip(bodies, answers, strict=True):
             at = ranker, body["event_id"]
-            self._told.outcomes[answer["outcome"]] += 1
-            self._told.acknowledged.append((at, tuple(body["clicks"]), answer["outcome"]))
+            self._seen.outcomes[answer["outcome"]] += 1
+            self._seen.acknowledged.append((at, tuple(body["clicks"]), answer["outcome"]))
             if self._random.random() < 0.05:
-                self._unanswered.append((f"feedback/{ranker}", [body]))  # and once more, though it was answered
+                self._unanswered.append((f"feedback/{ranker}", [body]))  # again, though it was answered
 
-    async def _again(self) -> None:
-        """What was not answered, or a list that was."""
+    async def _retry(self) -> None:
+        """Send an unanswered request again, or else a rank request that was answered."""
         if self._unanswered:
             what, bodies = self._unanswered.popleft()
-            self._told.retried += len(bodies)
+            self._seen.retried += len(bodies)
             kind, _, ranker = what.partition("/")
-            await (self._lists if kind == "rank" else self._say)(ranker, bodies)
+            await (self._send_ranks if kind == "rank" else self._send_feedback)(ranker, bodies)
         elif self._recent:
             ranker, event = self._random.choice(self._recent)
-            self._told.retried += 1
-            body = {"query": self._told.queries[ranker, event], "items": ITEMS, "event_id": event}
-            await self._lists(ranker, [body])
+            self._seen.retried += 1
+            body = {"query": self._seen.queries[ranker, event], "items": ITEMS, "event_id": event}
+            await self._send_ranks(ranker, [body])
 
     async def _activate(self) -> None:
-        waiting = [at for at in self._recent if at in self._told.deferred and at not in self._told.activated]
+        waiting = [at for at in self._recent if at in self._seen.deferred and at not in self._seen.activated]
         if waiting:
             at = self._random.choice(waiting)
             status, answer = await self._call(f"/v1/rankers/{at[0]}/events/{at[1]}/activate")
             if status == 200 and answer["outcome"] in ("activated", "duplicate"):
-                self._told.activated.add(at)
+                self._seen.activated.add(at)
             elif status != 503:
-                self._told.fails(f"{at}: was acknowledged, activated: {status} {answer}")
+                self._seen.fails(f"{at}: was acknowledged, activated: {status} {answer}")
 
     async def _reset(self) -> None:
         path = f"/v1/rankers/restless/queries/q{self._random.randrange(QUERIES)}"
@@ -313,16 +313,16 @@ class Client:
         rows = [{"query": f"q{n}", "ranking": ITEMS[:K], "clicks": [n % K + 1]} for n in range(5)]
         status, answer = await self._call(f"/v1/rankers/restless/warmstart?batch={batch}", rows)
         if status == 200:
-            self._told.warm[batch] += answer["counted"]
-            if self._told.warm[batch] > len(rows):
-                self._told.fails(f"warmstart {batch}: counted {self._told.warm[batch]} of {len(rows)} rows")
+            self._seen.warm[batch] += answer["counted"]
+            if self._seen.warm[batch] > len(rows):
+                self._seen.fails(f"warmstart {batch}: counted {self._seen.warm[batch]} of {len(rows)} rows")
 
 
-async def rounds(server: Server, told: Told, options: argparse.Namespace) -> Counter[str]:
-    """Start and kill; the clients never stop."""
+async def rounds(server: Server, seen: Seen, options: argparse.Namespace) -> Counter[str]:
+    """Start and kill the server; the clients never stop."""
     chance = random.Random(options.seed)
     clients = [
-        asyncio.create_task(Client(n, server.port, told, options.seed).use()) for n in range(options.connections)
+        asyncio.create_task(Client(n, server.port, seen, options.seed).use()) for n in range(options.connections)
     ]
     ways: Counter[str] = Counter()
     try:
@@ -353,8 +353,8 @@ async def rounds(server: Server, told: Told, options: argparse.Namespace) -> Cou
     return ways
 
 
-async def at_last(server: Server) -> tuple[dict[str, Any], dict[tuple[str, str], bytes]]:
-    """Start it once more, let the waits end, and ask what it knows: of rankers, and of all queries."""
+async def final_state(server: Server) -> tuple[dict[str, Any], dict[tuple[str, str], bytes]]:
+    """Start it once more, let the feedback windows end, and return the rankers and the states of all queries."""
     await server.start()
     await server.ready()
     connection = Connection(server.port)
@@ -365,7 +365,7 @@ async def at_last(server: Server) -> tuple[dict[str, Any], dict[tuple[str, str],
         if all(infos[name]["pending"] == 0 for name in ("silent", "collecting", "restless")):
             break
         if time.monotonic() > until:
-            raise SystemExit(f"lists wait without end: {infos}")
+            raise SystemExit(f"feedback windows do not end: {infos}")
         await asyncio.sleep(0.1)
     connection.close()
     states = {
@@ -392,19 +392,19 @@ async def export(port: int, ranker: str, key: str = "") -> dict[str, str]:
     return {line["query"]: line["state"] for line in lines}
 
 
-# -- what must hold --------------------------------------------------------------------------------------------------
+# -- the checks -------------------------------------------------------------------------------------------------------
 
 
 class LogAlone:
-    """A store that has forgotten its snapshots."""
+    """A store without its snapshots."""
 
     def __init__(self, store: SQLiteStore) -> None:
         self._store = store
 
-    def read(self, after: int, limit: int = 10_000) -> list[Entry]:
+    def read(self, after: int, limit: int = 10_000) -> list[LogEntry]:
         return self._store.read(after, limit)
 
-    def find(self, ids: Sequence[str]) -> dict[str, Entry]:
+    def find(self, ids: Sequence[str]) -> dict[str, LogEntry]:
         return self._store.find(ids)
 
     def get_snapshot(self, name: str) -> Snapshot | None:
@@ -418,94 +418,100 @@ def log_of(store: SQLiteStore) -> list[tuple[int, Record]]:
     return out
 
 
-def check_log(log: list[tuple[int, Record]], told: Told) -> dict[str, Any]:
-    """All that was acknowledged is in the log, once; nothing is that was not sent."""
-    lists: dict[tuple[str, str], Ranked] = {}
+def check_log(log: list[tuple[int, Record]], seen: Seen) -> dict[str, Any]:
+    """Check that all that was acknowledged is in the log, once, and nothing that was not sent."""
+    ranked: dict[tuple[str, str], Ranked] = {}
     finals: dict[tuple[str, str], Final] = {}
     clicked: dict[tuple[str, str], set[tuple[int, ...]]] = {}
     activated: set[tuple[str, str]] = set()
     for seq, record in log:
         if isinstance(record, Ranked | Final | Activated):
-            at = record.ranker, record.event
-            if at in (lists if isinstance(record, Ranked) else finals if isinstance(record, Final) else activated):
-                told.fails(f"{at}: twice in the log, at {seq}")
+            at = record.ranker, record.event_id
+            if at in (ranked if isinstance(record, Ranked) else finals if isinstance(record, Final) else activated):
+                seen.fails(f"{at}: twice in the log, at {seq}")
         if isinstance(record, Ranked):
-            lists[at] = record
+            ranked[at] = record
         elif isinstance(record, Activated):
             activated.add(at)
         elif isinstance(record, Final):
             finals[at] = record
             collected = at[0] == "collecting"
-            sent = told.sent.get(at, set())
+            sent = seen.sent.get(at, set())
             if record.how == "feedback" and not collected and tuple(record.clicks) not in sent:
-                told.fails(f"{at}: clicks {record.clicks} in the log, sent were {sent}")
+                seen.fails(f"{at}: clicks {record.clicks} in the log, sent were {sent}")
             if collected and not {*record.clicks} <= {click for clicks in sent for click in clicks}:
-                told.fails(f"{at}: clicks {record.clicks} in the log, sent were {sent}")
+                seen.fails(f"{at}: clicks {record.clicks} in the log, sent were {sent}")
         elif isinstance(record, Clicked):
-            clicked.setdefault((record.ranker, record.event), set()).add(tuple(record.clicks))
-    for at, shown in told.lists.items():
-        if at not in lists or lists[at].shown != shown:
-            told.fails(f"{at}: acknowledged {shown}, in the log {lists.get(at)}")
-    for at in told.activated:
-        if at in told.deferred and at not in activated:
-            told.fails(f"{at}: its activation was acknowledged, and is not in the log")
-    for at, clicks, outcome in told.acknowledged:
+            clicked.setdefault((record.ranker, record.event_id), set()).add(tuple(record.clicks))
+    for at, shown in seen.rankings.items():
+        if at not in ranked or ranked[at].shown != shown:
+            seen.fails(f"{at}: acknowledged {shown}, in the log {ranked.get(at)}")
+    for at in seen.activated:
+        if at in seen.deferred and at not in activated:
+            seen.fails(f"{at}: its activation was acknowledged, but is not in the log")
+    for at, clicks, outcome in seen.acknowledged:
         final = finals.get(at)
         if outcome in ("counted", "forgotten") or (outcome == "duplicate" and at[0] != "collecting"):
             if final is None or final.how != "feedback" or tuple(final.clicks) != clicks:
-                told.fails(f"{at}: {clicks} was acknowledged as {outcome}, in the log is {final}")
+                seen.fails(f"{at}: {clicks} was acknowledged as {outcome}, in the log is {final}")
         elif outcome in ("collected", "duplicate"):
-            # after the end, the same as all that was collected is a duplicate, too
+            # after the end, all the collected clicks together are a duplicate, too
             sent_so = clicks in clicked.get(at, ()) or (
                 outcome == "duplicate" and final is not None and tuple(final.clicks) == clicks
             )
             if not sent_so or final is None or not {*clicks} <= {*final.clicks}:
-                told.fails(f"{at}: {clicks} was acknowledged as {outcome}, in the log is {final}")
+                seen.fails(f"{at}: {clicks} was acknowledged as {outcome}, in the log is {final}")
         elif outcome == "refused":
             if final is None or final.how != "feedback" or tuple(final.clicks) == clicks:
-                told.fails(f"{at}: {clicks} was refused, in the log is {final}")
+                seen.fails(f"{at}: {clicks} was refused, in the log is {final}")
         elif outcome == "inactive":
-            if at not in told.deferred:
-                told.fails(f"{at}: is said to be inactive, and was not deferred")
+            if at not in seen.deferred:
+                seen.fails(f"{at}: is called inactive, but was not deferred")
         elif outcome == "orphan":
-            told.fails(f"{at}: was acknowledged, feedback finds nothing")
-    return {"lists": len(lists), "finals": Counter(final.how for final in finals.values()), "activated": len(activated)}
+            seen.fails(f"{at}: was acknowledged, but is unknown to feedback")
+    return {
+        "lists": len(ranked),
+        "finals": Counter(final.how for final in finals.values()),
+        "activated": len(activated),
+    }
 
 
-def check_fold(
+def check_state(
     store: SQLiteStore, log: list[tuple[int, Record]], infos: dict[str, Any], states: dict[tuple[str, str], bytes],
-    told: Told,
+    seen: Seen,
 ) -> int:  # fmt: skip
-    """What the service has learnt is what the log alone gives, to the bit. How many queries that are."""
-    logging.getLogger("driftrank").setLevel(logging.ERROR)  # the server has said what was not learnt
-    fold = Fold(LogAlone(store), Metrics())  # type: ignore[arg-type]
+    """Check that the state of the service is what the log alone gives, to the bit; the number of queries compared."""
+    logging.getLogger("driftrank").setLevel(logging.ERROR)  # the server has logged what was not learnt
+    state = State(LogAlone(store), Metrics())  # type: ignore[arg-type]
     for seq, record in log:
-        fold.apply(seq, record)
-    made = {at: query.to_bytes() for at, query in fold.queries.items() if at[0] in infos}
-    for at in made.keys() | states.keys():
-        if made.get(at) != states.get(at):
-            there = [None if x is None else in_words(x) for x in (made.get(at), states.get(at))]
-            told.fails(f"{at}: the log gives {there[0]}, the service has {there[1]}")
+        state.apply(seq, record)
+    folded = {at: state.queries[at].to_bytes() for at in state.queries if at[0] in infos}
+    for at in folded.keys() | states.keys():
+        if folded.get(at) != states.get(at):
+            both = [None if x is None else described(x) for x in (folded.get(at), states.get(at))]
+            seen.fails(f"{at}: the log gives {both[0]}, the service has {both[1]}")
     for name, info in infos.items():
-        ranker = fold.rankers.get(name)
-        if ranker is None:
-            told.fails(f"ranker {name}: the log has none")
+        r = state.rankers.get(name)
+        if r is None:
+            seen.fails(f"ranker {name}: is not in the log")
             continue
-        for what in ("queries", "lists", "steps", "clicks"):
-            if getattr(ranker, what) != info[what]:
-                told.fails(f"ranker {name}: {what} {info[what]}, the log gives {getattr(ranker, what)}")
-        if len(ranker.pending) != info["pending"]:
-            told.fails(f"ranker {name}: {info['pending']} lists wait, the log gives {len(ranker.pending)}")
-    return len(made)
+        counts = {
+            "queries": r.queries, "lists": r.impressions, "steps": r.steps, "clicks": r.clicks,
+            "pending": len(r.waiting),
+        }  # fmt: skip
+        for what, count in counts.items():
+            if count != info[what]:
+                seen.fails(f"ranker {name}: {what} {info[what]}, the log gives {count}")
+    return len(folded)
 
 
-def in_words(body: bytes) -> str:
+def described(body: bytes) -> str:
     query = Query.from_bytes(body)
-    return f"a query with seq {query.seq}, {query.lists} lists, {query.steps} steps, {query.clicks} clicks"
+    return f"a query with seq {query.seq}, {query.impressions} impressions, {query.steps} steps, {query.clicks} clicks"
 
 
-def check_learners(log: list[tuple[int, Record]], states: dict[tuple[str, str], bytes], told: Told) -> int:
-    """Learners that never heard of a service, driven by what clients saw. How many steps they made."""
+def check_learners(log: list[tuple[int, Record]], states: dict[tuple[str, str], bytes], seen: Seen) -> int:
+    """Check the learners of the service against others, driven by what clients saw; the number of steps compared."""
     learners: dict[tuple[str, str], Learner] = {}
     shown: dict[tuple[str, str], list[Any]] = {}
     clicks: Counter[tuple[str, str]] = Counter()
@@ -513,16 +519,16 @@ def check_learners(log: list[tuple[int, Record]], states: dict[tuple[str, str], 
     for _, record in log:
         if not isinstance(record, Ranked | Final) or record.ranker not in STEADY:
             continue
-        at = record.ranker, record.event
+        at = record.ranker, record.event_id
         if isinstance(record, Ranked):
-            # the log only speaks where the answer was lost
-            shown[at] = told.lists.get(at, record.shown)  # type: ignore[arg-type]
-            where = record.ranker, told.queries[at]
+            # from the log only if the answer was lost
+            shown[at] = seen.rankings.get(at, record.shown)  # type: ignore[arg-type]
+            where = record.ranker, seen.queries[at]
             if where not in learners:
                 policy = parse_policy(RANKERS[record.ranker][0])
                 learners[where] = policy.start(ITEMS, K, seed=7, query=where[1], slots=len(ITEMS))
         else:
-            where = record.ranker, told.queries[at]
+            where = record.ranker, seen.queries[at]
             vector = [int(n + 1 in record.clicks) for n in range(K)]
             learners[where].update(shown[at], vector, now=record.time)
             clicks[where] += len(record.clicks)
@@ -530,24 +536,24 @@ def check_learners(log: list[tuple[int, Record]], states: dict[tuple[str, str], 
     for where, learner in learners.items():
         query = Query.from_bytes(states[where])
         if (query.steps, query.clicks) != (learner.steps, clicks[where]):
-            told.fails(
+            seen.fails(
                 f"{where}: the service has {query.steps} steps and {query.clicks} clicks, clients saw "
                 f"{learner.steps} and {clicks[where]}"
             )
         elif query.learner.to_bytes() != learner.to_bytes():
-            told.fails(f"{where}: has not learnt what it was shown and told")
+            seen.fails(f"{where}: has not learnt from what clients saw")
     return steps
 
 
-def check_server_log(path: Path, told: Told) -> list[float]:
-    """How long replays took; nothing may have failed."""
+def check_server_log(path: Path, seen: Seen) -> list[float]:
+    """Check that nothing failed; the seconds of each replay."""
     replays = []
     for line in path.read_text().splitlines():
         found = re.search(r"records replayed in ([\d.]+) s", line)
         if found:
             replays.append(float(found[1]))
         if "Traceback" in line or ('"level": "error"' in line and '"status": 503' not in line):
-            told.fails(f"the server's log: {line[:1000]}")
+            seen.fails(f"the server's log: {line[:1000]}")
     return replays
 
 
@@ -556,36 +562,36 @@ def check_server_log(path: Path, told: Told) -> list[float]:
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
     folder = Path(options.folder or tempfile.mkdtemp(prefix="driftrank-kill-"))
-    server, told = Server(folder), Told()
+    server, seen = Server(folder), Seen()
     began = time.monotonic()
 
-    async def all_of_it() -> tuple[Counter[str], dict[str, Any], dict[tuple[str, str], bytes]]:
+    async def rounds_and_state() -> tuple[Counter[str], dict[str, Any], dict[tuple[str, str], bytes]]:
         try:
-            ways = await rounds(server, told, options)
-            return ways, *await at_last(server)
+            ways = await rounds(server, seen, options)
+            return ways, *await final_state(server)
         finally:
             if server.process.returncode is None:
                 await server.kill()
 
-    ways, infos, states = asyncio.run(all_of_it())
+    ways, infos, states = asyncio.run(rounds_and_state())
     took = time.monotonic() - began
     with SQLiteStore(server.store) as store:
         if store.damage or store.verify(0):
-            told.fails(f"the store is damaged: {store.damage}")
+            seen.fails(f"the store is damaged: {store.damage}")
         log = log_of(store)
-        found = check_log(log, told)
-        queries = check_fold(store, log, infos, states, told)
+        found = check_log(log, seen)
+        queries = check_state(store, log, infos, states, seen)
         size = store.size()
-    steps = check_learners(log, states, told)
-    replays = check_server_log(server.log, told)
+    steps = check_learners(log, states, seen)
+    replays = check_server_log(server.log, seen)
     summary = {
         "rounds": options.rounds,
         "killed": dict(ways),
         "seconds": round(took, 1),
-        "answers": dict(sorted(told.statuses.items())),
-        "lists_acknowledged": len(told.lists),
-        "feedback_acknowledged": dict(told.outcomes.most_common()),
-        "tried_again": told.retried,
+        "answers": dict(sorted(seen.statuses.items())),
+        "lists_acknowledged": len(seen.rankings),
+        "feedback_acknowledged": dict(seen.outcomes.most_common()),
+        "tried_again": seen.retried,
         "records": len(log),
         "lists": found["lists"],
         "activated": found["activated"],
@@ -595,7 +601,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "starts": len(replays),
         "replay_seconds": {"median": sorted(replays)[len(replays) // 2], "longest": max(replays)},
         "store_bytes": size,
-        "wrong": told.wrong,
+        "wrong": seen.wrong,
     }
     if not options.folder:
         shutil.rmtree(folder)

@@ -1,14 +1,14 @@
-"""The ranking service under load, with many queries, and from a long log. Client and server share the machine.
+"""Measure the ranking service: under load, with many queries, and at a start from a long log. Client and server share
+the machine.
 
     python benchmarks/service.py load [--rounds 5] [--seconds 5] [--connections 32] [--policy NAME]
     python benchmarks/service.py queries [--queries 1000000]
     python benchmarks/service.py start [--events 10000000]
 
-``load``: lists and durable feedback, half and half, against an empty route of the same stack (FastAPI's plain request
-route on uvicorn, which gives back what it got), in turn, and the median of the ratios counts; then latencies at half of
-the rate that was reached. ``queries``: every query is asked once, with ten items; how much memory the server took.
-``start``: a log is written by a service, which is then started again; how long that took. The last two need some disk
-(6 GB for the defaults) under ``--folder``.
+``load``: rank requests and durable feedback, half and half, alternating with an echo route of the same stack (Starlette
+on uvicorn), and the median of the ratios; then latencies at half of that rate. ``queries``: one rank request for every
+query, with ten items; the memory of the server. ``start``: a service writes a log and is started again; the time that
+takes. The last two need disk space (6 GB for the defaults) under ``--folder``.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ ITEMS = [f"item-{n}" for n in range(10)]
 QUERIES = 1000
 ECHO = """
 import sys, uvicorn
-from fastapi import FastAPI, Request, Response
-app = FastAPI()
-@app.post("/v1/rankers/{ranker}/{what}")
-async def echo(request: Request) -> Response:
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+async def echo(request):
     return Response(await request.body(), media_type="application/json")
+app = Starlette(routes=[Route("/v1/rankers/{ranker}/{what}", echo, methods=["POST"])])
 uvicorn.run(app, port=int(sys.argv[1]), http="httptools", loop="uvloop", log_level="warning", access_log=False)
 """
 
@@ -86,19 +87,19 @@ def serving(port: int, folder: Path, *more: str) -> list[str]:
 
 
 def memory(pid: int) -> tuple[int, int]:
-    """Bytes of memory now, and at most so far."""
+    """The resident memory in bytes, now and at its peak."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     found = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines if line.startswith(("VmRSS", "VmHWM"))}
     return found["VmRSS"], found["VmHWM"]
 
 
 def cpu(pid: int) -> float:
-    """Seconds that a process has computed so far."""
+    """The CPU time of a process, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-# -- a client that takes little of the machine --------------------------------------------------------------------
+# -- a client that needs little CPU -------------------------------------------------------------------------------
 
 
 class Connection(asyncio.Protocol):
@@ -143,13 +144,13 @@ def post(what: str, body: dict[str, Any] | list[dict[str, Any]]) -> bytes:
 
 
 _EVENT = "EVENT-ID------------"
-#: made once, so that making them is not what is measured
+#: encoded once, so that encoding is not measured
 _RANK = [post("rank", {"query": f"query {n}", "items": ITEMS, "event_id": _EVENT}) for n in range(QUERIES)]
 _FEEDBACK = [post("feedback", {"event_id": _EVENT, "clicks": c}) for c in ([1], [2], [], [4], [], [])]
 
 
 def pairs(run: str) -> Iterator[tuple[bytes, bytes]]:
-    """A list and its feedback, again and again."""
+    """Endless pairs of a rank request and its feedback."""
     n = 0
     while True:
         n += 1
@@ -163,8 +164,8 @@ async def connected(port: int, n: int) -> list[Connection]:
     return [(await loop.create_connection(Connection, "127.0.0.1", port))[1] for _ in range(n)]
 
 
-async def as_fast_as_it_goes(port: int, connections: int, seconds: float, run: str) -> float:
-    """Requests a second, each connection with one under way."""
+async def maximal_rate(port: int, connections: int, seconds: float, run: str) -> float:
+    """Requests per second, one at a time on each connection."""
     source, done = pairs(run), 0
     until = time.perf_counter() + seconds
 
@@ -181,7 +182,7 @@ async def as_fast_as_it_goes(port: int, connections: int, seconds: float, run: s
 
 
 async def at_a_rate(port: int, connections: int, seconds: float, rate: float, run: str) -> list[float]:
-    """Latencies in seconds when requests come at a rate, whether or not earlier ones are answered (those wait)."""
+    """Latencies in seconds at a given rate of requests, which does not depend on the answers (open loop)."""
     source, took = pairs(run), []
     free: asyncio.Queue[Connection] = asyncio.Queue()
     for connection in await connected(port, connections):
@@ -210,12 +211,12 @@ async def at_a_rate(port: int, connections: int, seconds: float, rate: float, ru
 def run(work: Callable[..., Any], *args: Any) -> Any:
     import uvloop
 
-    gc.disable()  # pauses of the client (30 ms, twice a second) are not the service's
+    gc.disable()  # pauses of the client (30 ms, twice a second) must not be measured
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(work(*args))
 
 
-# -- what is measured ------------------------------------------------------------------------------------------------
+# -- the measurements ------------------------------------------------------------------------------------------------
 
 
 def load(folder: Path, rounds: int, seconds: float, connections: int, policy: str | None) -> dict[str, Any]:
@@ -232,7 +233,7 @@ def load(folder: Path, rounds: int, seconds: float, connections: int, policy: st
             ways = [("echo", echo_port, echo.pid), ("service", port, service.pid)]
             for way, at, pid in ways if number % 2 else reversed(ways):
                 before, long = cpu(pid), seconds if number >= 0 else 1.0
-                rate = run(as_fast_as_it_goes, at, connections, long, f"r{number + 1}")
+                rate = run(maximal_rate, at, connections, long, f"r{number + 1}")
                 if number >= 0:
                     rates[way].append(rate)
                     costs[way].append((cpu(pid) - before) / (rate * long) * 1e6)
@@ -257,22 +258,22 @@ def queries(folder: Path, many: int, connections: int = 16, batch: int = 100) ->
     port = free_port()
     with server(serving(port, folder), port) as process:
 
-        async def all_of_them() -> None:
+        async def send_all() -> None:
             starts = iter(range(0, many, batch))
 
             async def play(connection: Connection) -> None:
                 for start in starts:
-                    asked = range(start, min(start + batch, many))
+                    numbers = range(start, min(start + batch, many))
                     await connection.ask(
-                        post("rank", [{"query": f"query {n}", "items": ITEMS, "event_id": f"e{n}"} for n in asked])
+                        post("rank", [{"query": f"query {n}", "items": ITEMS, "event_id": f"e{n}"} for n in numbers])
                     )
-                    clicked = [{"event_id": f"e{n}", "clicks": [1 + n % 10]} for n in asked if n % 2]
+                    clicked = [{"event_id": f"e{n}", "clicks": [1 + n % 10]} for n in numbers if n % 2]
                     await connection.ask(post("feedback", clicked))
 
             await asyncio.gather(*map(play, await connected(port, connections)))
 
         began = time.perf_counter()
-        run(all_of_them)
+        run(send_all)
         took = time.perf_counter() - began
         now, most = memory(process.pid)
     return {
@@ -286,23 +287,23 @@ def start(folder: Path, events: int, connections: int = 16, batch: int = 200) ->
     command = serving(port, folder)
     with server(command, port) as process:
 
-        async def all_of_them() -> None:
+        async def send_all() -> None:
             starts = iter(range(0, events // 2, batch))
 
             async def play(connection: Connection) -> None:
                 for start in starts:
-                    asked = range(start, min(start + batch, events // 2))
-                    lists = [{"query": f"query {n % QUERIES}", "items": ITEMS, "event_id": f"e{n}"} for n in asked]
-                    await connection.ask(post("rank", lists))
-                    said = [{"event_id": f"e{n}", "clicks": [1 + n % 10] if n % 3 else []} for n in asked]
-                    await connection.ask(post("feedback", said))
+                    numbers = range(start, min(start + batch, events // 2))
+                    rankings = [{"query": f"query {n % QUERIES}", "items": ITEMS, "event_id": f"e{n}"} for n in numbers]
+                    await connection.ask(post("rank", rankings))
+                    feedbacks = [{"event_id": f"e{n}", "clicks": [1 + n % 10] if n % 3 else []} for n in numbers]
+                    await connection.ask(post("feedback", feedbacks))
 
             await asyncio.gather(*map(play, await connected(port, connections)))
 
         began = time.perf_counter()
-        run(all_of_them)
+        run(send_all)
         wrote = time.perf_counter() - began
-        process.send_signal(signal.SIGKILL)  # no farewell: what came after the last snapshot is replayed
+        process.send_signal(signal.SIGKILL)  # records after the last checkpoint are replayed
         process.wait()
     began = time.perf_counter()
     with server(command, port):
@@ -325,15 +326,15 @@ def main() -> None:
     parser.add_argument("--policy")
     parser.add_argument("--queries", type=int, default=1_000_000)
     parser.add_argument("--events", type=int, default=10_000_000)
-    parser.add_argument("--folder", type=Path, help="where the store is written; a temporary folder by default")
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
-        if asked.what == "load":
-            found = load(Path(folder), asked.rounds, asked.seconds, asked.connections, asked.policy)
-        elif asked.what == "queries":
-            found = queries(Path(folder), asked.queries)
+    parser.add_argument("--folder", type=Path, help="for the store; by default a temporary folder")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        if options.what == "load":
+            found = load(Path(folder), options.rounds, options.seconds, options.connections, options.policy)
+        elif options.what == "queries":
+            found = queries(Path(folder), options.queries)
         else:
-            found = start(Path(folder), asked.events)
+            found = start(Path(folder), options.events)
     print(json.dumps(found, indent=1))
 
 

@@ -5,7 +5,7 @@
 >>> ranking = learner.rank()
 >>> learner.update(ranking, clicks=[0, 1, 0])
 
-Everything is imported when first used: the modules of this package (``dr.environments``), the functions ``simulate``,
+Everything is imported on first use: the modules of this package (``dr.environments``), the functions ``simulate``,
 ``sweep``, ``load`` and ``default_policy``, and every policy by its name (``dr.CascadeDUCB``).
 """
 
@@ -15,21 +15,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from driftrank.experiments.simulate import simulate as simulate
-    from driftrank.experiments.sweep_run import sweep as sweep
+    from driftrank.experiments.simulation.simulate import simulate as simulate
+    from driftrank.experiments.sweeps.sweep import sweep as sweep
     from driftrank.policies.base import Policy as Policy
-    from driftrank.policies.learner import Learner as Learner
-    from driftrank.policies.learner import load as load
+    from driftrank.policies.learner.learner import Learner as Learner
+    from driftrank.policies.learner.learner import load as load
     from driftrank.policies.registry import default_policy as default_policy
 
 __version__ = "0.1.0"
 
-#: what stands elsewhere and is offered here
-_LENT = {
-    "Learner": "driftrank.policies.learner",
+#: names that this package exports, and their modules
+_EXPORTS = {
+    "Learner": "driftrank.policies.learner.learner",
     "Policy": "driftrank.policies.base",
     "default_policy": "driftrank.policies.registry",
-    "load": "driftrank.policies.learner",
+    "load": "driftrank.policies.learner.learner",
     "simulate": "driftrank.experiments",
     "sweep": "driftrank.experiments",
 }
@@ -38,8 +38,8 @@ _LENT = {
 def __getattr__(name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name in _LENT:
-        value = getattr(importlib.import_module(_LENT[name]), name)
+    if name in _EXPORTS:
+        value = getattr(importlib.import_module(_EXPORTS[name]), name)
     elif name in _modules():
         return importlib.import_module(f"{__name__}.{name}")
     elif name in (policies := _policies()):
@@ -53,7 +53,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({"__version__", *_LENT, *_modules(), *_policies()})
+    return sorted({"__version__", *_EXPORTS, *_modules(), *_policies()})
 
 
 def _modules() -> set[str]:
@@ -63,7 +63,7 @@ def _modules() -> set[str]:
 
 
 def _policies() -> dict[str, Any]:
-    """The policies of this package; those of others are known to the registry, but are not ours to offer."""
+    """The policies of this package; the registry also has those of other packages."""
     from driftrank.policies.registry import policies
 
     return {name: policy for name, policy in policies().items() if policy.__module__.startswith(f"{__name__}.")}

@@ -1,4 +1,4 @@
-"""Files: written whole or not at all; read, or told in a line why not."""
+"""Files: written completely or not at all; errors of reading in one line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 @contextmanager
 def written(path: Path) -> Iterator[Path]:
-    """A temporary file beside ``path`` to write to; it takes the name ``path`` when all went well."""
+    """Yield a temporary file to write to; it replaces ``path`` if no error occurs."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
     os.close(handle)
     temporary = Path(name)
@@ -33,7 +33,7 @@ def written_text(path: Path, text: str) -> None:
 
 
 def usable_folder(path: str | os.PathLike[str]) -> Path:
-    """A folder that can be written to, made if need be; ValueError if it cannot."""
+    """Create a folder unless it exists; raises ValueError if it cannot be written to."""
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ def usable_folder(path: str | os.PathLike[str]) -> Path:
 
 
 def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The tables in a TOML file; ValueError says what is wrong with it."""
+    """The content of a TOML file; raises ValueError with the reason if it cannot be read."""
     name = os.fspath(path)
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))

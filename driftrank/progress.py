@@ -10,7 +10,7 @@ from typing import Any, Self
 
 
 class Progress:
-    """Does nothing: what is shown where nobody is watching."""
+    """Progress that is not shown."""
 
     def __init__(self, totals: Mapping[str, int], unit: str = "steps") -> None:
         self.totals = totals
@@ -18,13 +18,13 @@ class Progress:
 
     @staticmethod
     def where_watched(totals: Mapping[str, int], unit: str = "steps") -> Progress:
-        """A bar if standard error is a terminal, else nothing."""
+        """A bar if standard error is a terminal, otherwise nothing."""
         return shown_progress(totals, unit) if sys.stderr.isatty() else Progress(totals, unit)
 
     def advance(self, label: str, steps: int, counted: bool | int = True) -> None:
-        """``steps`` more are done; ``counted=False`` for those that took no time now.
+        """Report ``steps`` more; ``counted=False`` leaves them out of the speed, as they took no time now.
 
-        An integer says how many the speed is to count, where the bar does not measure in its unit.
+        An integer is the number that the speed counts, if the bar does not measure in its unit.
         """
 
     def __enter__(self) -> Self:
@@ -77,7 +77,7 @@ class _Bars(Progress):
 
 
 def _short(speed: float) -> str:
-    """A speed in millions, as those of simulations are, or as it is.
+    """A speed in millions if it is large, as those of simulations are.
 
     >>> _short(8_260_000), _short(812.3)
     ('   8.3 M', '   812')
@@ -93,19 +93,8 @@ def no_progress(totals: Mapping[str, int], unit: str = "steps") -> Progress:
     return Progress(totals, unit)
 
 
-class Together(Progress):
-    """A whole simulation as one line of larger bars."""
-
-    def __init__(self, bars: Progress, line: str) -> None:
-        super().__init__({line: bars.totals[line]}, bars.unit)
-        self._bars, self._line = bars, line
-
-    def advance(self, label: str, steps: int, counted: bool | int = True) -> None:
-        self._bars.advance(self._line, steps, counted)
-
-
 def chosen_progress(wanted: bool | Progress | None, totals: Mapping[str, int], unit: str = "steps") -> Progress:
-    """Bars if wanted; None: where a person is watching. Somebody else's bars are taken as they are."""
+    """Bars if wanted; None: if standard error is a terminal. An existing Progress is returned unchanged."""
     if isinstance(wanted, Progress):
         return wanted
     make = Progress.where_watched if wanted is None else shown_progress if wanted else no_progress

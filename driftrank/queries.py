@@ -1,8 +1,7 @@
-"""Queries: items, how attractive each is by default, and how their users click."""
+"""Queries: items with their default attraction, and the click models of their users."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,13 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from driftrank.clickmodels import CM
+from driftrank.clickmodels import CM, models_file
 from driftrank.clickmodels.base import ClickModel, check_attraction
-from driftrank.clickmodels.registry import click_model, click_models, parse_click_model
+from driftrank.clickmodels.models_file import Changes, QueryModel
+from driftrank.clickmodels.registry import parse_click_model
 from driftrank.validation import check_integer
-
-#: steps after which a query changes, each with the attraction that follows
-Changes = tuple[tuple[int, tuple[float, ...]], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,11 +23,11 @@ class Queries:
     """Named queries with the attraction probability of each of their items."""
 
     attraction: Mapping[str, NDArray[np.float64]]
-    #: how the users of each query click; none where nothing is said about it. All are of one kind and objective.
+    #: click models by query, all of one kind and objective; a query need not have one
     models: Mapping[str, ClickModel] = field(default_factory=dict)
-    #: what the items are called; none where they are only numbered
+    #: item ids by query; a query without them has numbered items
     items: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
-    #: what changes: after which step, and the attraction of every item from then on
+    #: changes by query: the step before each, and the attraction of every item after it
     changes: Mapping[str, Changes] = field(default_factory=dict)
 
     @classmethod
@@ -41,7 +38,7 @@ class Queries:
         if isinstance(values, Mapping):
             named = {str(name): alpha for name, alpha in values.items()}
             if len(named) < len(values):
-                raise ValueError("queries: two of the names are the same when written")
+                raise ValueError("queries: two names are the same as text")
         else:
             if not isinstance(values, Iterable):
                 raise ValueError(
@@ -54,6 +51,16 @@ class Queries:
         if not named:
             raise ValueError("queries: must hold at least one query")
         return cls({name: check_attraction(alpha, f"query {name!r}: attraction") for name, alpha in named.items()})
+
+    @classmethod
+    def from_models(cls, queries: Mapping[str, QueryModel]) -> Queries:
+        """From the queries of a models file."""
+        return cls(
+            {name: query.attraction for name, query in queries.items()},
+            {name: query.model for name, query in queries.items() if query.model != CM()},
+            {name: query.items for name, query in queries.items() if query.items is not None},
+            {name: query.changes for name, query in queries.items() if query.changes},
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Queries) and self._content() == other._content()
@@ -77,12 +84,12 @@ class Queries:
         return self.attraction[name]
 
     def first(self, n: int) -> Queries:
-        """The first n of them."""
+        """The first n queries."""
         check_integer("n", n, 1, len(self))
         return self.only(list(self)[:n])
 
     def only(self, names: Iterable[str]) -> Queries:
-        """Those of these names."""
+        """The queries with these names."""
         kept = list(names)
         return Queries(
             {name: self.attraction[name] for name in kept},
@@ -92,7 +99,7 @@ class Queries:
         )
 
     def clicking(self, model: ClickModel) -> Queries:
-        """The same queries with users who all click by this model.
+        """The same queries, all with this click model.
 
         >>> from driftrank.clickmodels import PBM
         >>> yandex_like(2).clicking(PBM()).models["yandex-like-0-1"].objective
@@ -117,102 +124,25 @@ def yandex_like(n: int, seed: int = 0) -> Queries:
     queries = {}
     for i in range(n):
         logits = np.array(_MEAN) + root @ rng.standard_normal(len(_MEAN))
-        # rounded as the real ones are, so that the last bits of a machine's exp and matrix product do not matter
+        # rounded as the real ones are, so that the last bits of exp and of a matrix product do not matter
         queries[f"yandex-like-{seed}-{i}"] = rng.permutation(1.0 / (1.0 + np.exp(-logits))).round(8)
     return Queries.of(queries)
 
 
 def load(path: str | os.PathLike[str], model: str = "") -> Queries:
-    """Read queries from JSON: ``{"queries": {NAME: {"items": [...], "CM": {"attraction": [...]}, ...}, ...}}``.
-
-    ``"changes": [{"after": STEP, "attraction": [...]}, ...]`` beside an attraction says how it changes
-    (:class:`~driftrank.environments.Replay`).
+    """Read queries from a models file (:mod:`driftrank.clickmodels.models_file` has its format).
 
     Parameters
     ----------
     model
-        Which of the click models in the file, such as ``"DBN"``; with parameters that differ from the file's,
-        ``"DBN:objective=clicks"``. By default ``"CM"``, or the only one that there is.
+        The click model to read, such as ``"DBN"``; with parameters that replace the file's,
+        ``"DBN:objective=clicks"``. By default ``"CM"``, or the only one in the file.
     """
-    name = os.fspath(path)
-    queries = _read(path)
-    chosen, colon, changed = (model or _only_model(name, queries)).partition(":")
-    cls = click_model(chosen.strip())
-    attraction, named, users, changes = {}, {}, {}, {}
-    for query, models in queries.items():
-        where = f"{name}: query {query!r}"
-        block = models.get(cls.__name__) if isinstance(models, dict) else None
-        if not isinstance(block, dict) or "attraction" not in block:
-            raise ValueError(f'{where} has no "{cls.__name__}" with "attraction"{_there(models)}')
-        attraction[query] = check_attraction(block["attraction"], f"{where}: attraction")
-        items = models.get("items")
-        if isinstance(items, list):
-            if len(set(map(str, items))) < len(items):
-                raise ValueError(f"{where} has duplicate items")
-            if len(items) != len(attraction[query]):
-                raise ValueError(f"{where} has {len(items)} items and {len(attraction[query])} probabilities")
-            named[query] = tuple(items)
-        try:
-            given = cls.from_dict({key: value for key, value in block.items() if key != "changes"})
-            of_file = {key: getattr(given, key) for key in cls.shape if f"{key}=" not in changed}
-            users[query] = parse_click_model(cls.__name__ + colon + changed, **of_file)
-        except ValueError as error:
-            raise ValueError(f"{where}: {error}") from None
-        if block.get("changes"):
-            changes[query] = _checked_changes(block["changes"], len(attraction[query]), where)
-    return Queries(attraction, {query: model for query, model in users.items() if model != CM()}, named, changes)
-
-
-def _checked_changes(values: Any, L: int, where: str) -> Changes:
-    """``[{"after": STEP, "attraction": [...]}, ...]``, in the order of the steps."""
-    found: list[tuple[int, tuple[float, ...]]] = []
-    for n, change in enumerate(values if isinstance(values, list) else [values]):
-        if not isinstance(change, dict) or not {"after", "attraction"} <= set(change):
-            raise ValueError(f'{where}: changes[{n}]: must be an object with "after" and "attraction"')
-        check_integer(f"{where}: changes[{n}]: after", change["after"], found[-1][0] + 1 if found else 1)
-        alpha = check_attraction(change["attraction"], f"{where}: changes[{n}]: attraction")
-        if len(alpha) != L:
-            raise ValueError(f"{where}: changes[{n}]: has {len(alpha)} probabilities for {L} items")
-        found.append((change["after"], tuple(map(float, alpha))))
-    return tuple(found)
-
-
-def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    name = os.fspath(path)
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ValueError(f"{name}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise ValueError(f"{name}: is not a text file") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(
-            f"{name}: is not valid JSON ({error.msg}, line {error.lineno}, column {error.colno})"
-        ) from None
-    queries = content.get("queries") if isinstance(content, dict) else None
-    if not isinstance(queries, dict) or not queries:
-        raise ValueError(f'{name}: must hold an object "queries" with at least one query')
-    return queries
-
-
-def _only_model(name: str, queries: dict[str, Any]) -> str:
-    """The click model of a file where none is asked for."""
-    first = next(iter(queries.values()))
-    there = [m for m in click_models() if isinstance(first, dict) and m in first]
-    if "CM" in there or not there:
-        return "CM"
-    if len(there) > 1:
-        raise ValueError(f"{name}: holds {', '.join(there)}: say which click model to take")
-    return there[0]
-
-
-def _there(models: Any) -> str:
-    known = [m for m in click_models() if isinstance(models, dict) and models.get(m)]
-    return f"; it has {', '.join(known)}" if known else ""
+    return Queries.from_models(models_file.read(path, model))
 
 
 def parse_queries(spec: str, seed: int = 0, click_model: str = "") -> Queries:
-    """Queries written as ``yandex-like:N`` or as the path of a JSON file, and how their users click.
+    """Queries from ``yandex-like:N`` or the path of a JSON file, with an optional click model.
 
     >>> parse_queries("yandex-like:1", click_model="DBN:continuation=0.8").models["yandex-like-0-0"].continuation
     0.8

@@ -1,17 +1,19 @@
 """Registries without lists: the known classes of a kind are its public subclasses.
 
-A text such as ``CascadeSWUCB:window=500,ties=index`` names one with its parameters; a parameter that is itself of a
-kind is written with parentheses, ``OracleRestart:base=CascadeTS(a0=0.5)``.
+A spec such as ``CascadeSWUCB:window=500,ties=index`` is a class with its parameters; a parameter that is itself an
+object of a kind is written with parentheses, ``OracleRestart:base=CascadeTS(a0=0.5)``.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import pkgutil
 import types
 import typing
 from collections.abc import Iterator, Mapping
+from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from driftrank.validation import check_known
@@ -19,10 +21,19 @@ from driftrank.validation import check_known
 T = TypeVar("T")
 
 
+@functools.cache
+def import_all(package: str) -> tuple[ModuleType, ...]:
+    """Import every module of a package and of the packages in it, once per process."""
+    found: list[ModuleType] = []
+    for info in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
+        found += import_all(info.name) if info.ispkg else [importlib.import_module(info.name)]
+    return tuple(found)
+
+
 class Registry(Generic[T]):
     """The public subclasses of ``base``: those in ``package``, and any others that are imported.
 
-    A class that is only there to be derived from says so itself, by ``abstract = True`` in its own body.
+    A class with ``abstract = True`` in its own body is not listed.
     """
 
     def __init__(self, kind: str, base: type[T], package: str) -> None:
@@ -31,11 +42,23 @@ class Registry(Generic[T]):
         self._package = package
 
     def all(self) -> dict[str, type[T]]:
-        package = importlib.import_module(self._package)
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{self._package}.{module.name}")
+        import_all(self._package)
         found = {c.__name__: c for c in _subclasses(self._base) if not vars(c).get("abstract", False)}
         return {name: found[name] for name in sorted(found) if not name.startswith("_")}
+
+    def groups(self) -> dict[str, dict[str, type[T]]]:
+        """All classes by group: one for every subpackage, then for every module beside them, then "Other".
+
+        The title of a group is the beginning of the docstring of its package or module, up to a colon or full stop.
+        """
+        groups: dict[tuple[int, str], dict[str, type[T]]] = {}
+        for name, cls in self.all().items():
+            place, title = 2, "Other"
+            if cls.__module__.startswith(f"{self._package}."):
+                first, *rest = cls.__module__.removeprefix(f"{self._package}.").split(".")
+                place, title = 0 if rest else 1, _title(f"{self._package}.{first}")
+            groups.setdefault((place, title), {})[name] = cls
+        return {title: groups[place, title] for place, title in sorted(groups)}
 
     def get(self, name: str) -> type[T]:
         known = self.all()
@@ -43,14 +66,14 @@ class Registry(Generic[T]):
         return known[name]
 
     def parse(self, spec: str, **given: Any) -> T:
-        """The object that ``NAME`` or ``NAME:key=value,...`` describes; ``given`` are arguments text cannot give."""
+        """Make the object that ``NAME`` or ``NAME:key=value,...`` describes; ``given`` are further arguments."""
         name, colon, text = spec.strip().partition(":")
         if colon and not text.strip():
             raise ValueError(f"{self.kind} {spec!r}: parameters are missing after the colon")
-        return self.make(name.strip(), dict(_pairs(text, f"{self.kind} {spec!r}")), **given)
+        return self.make(name.strip(), dict(read_pairs(text, f"{self.kind} {spec!r}")), **given)
 
     def make(self, name: str, arguments: Mapping[str, Any], **given: Any) -> T:
-        """The object of that name; text arguments are read as the type of the parameter."""
+        """Make the object of that name; string arguments are converted to the type of the parameter."""
         cls = self.get(name)
         fields = {f.name: f for f in dataclasses.fields(cls) if f.init and f.name not in given}  # type: ignore[arg-type]
         hints = typing.get_type_hints(cls)
@@ -74,11 +97,11 @@ class Registry(Generic[T]):
             if isinstance(option, type) and issubclass(option, self._base):
                 return self._nested(key, text)
             if option is int:
-                number = _number(text)
+                number = read_number(text)
                 if number is not None and number == int(number):
                     return int(number)
-            if option is float and _number(text) is not None:
-                return _number(text)
+            if option is float and read_number(text) is not None:
+                return read_number(text)
             if typing.get_origin(option) is tuple and text.startswith("["):
                 return _numbers(key, text)
         if str in options:
@@ -95,7 +118,12 @@ class Registry(Generic[T]):
         return self.parse(f"{name}:{inside}" if inside else name)
 
 
-def _number(text: str) -> float | None:
+def read_number(text: str) -> float | None:
+    """The finite number that a text stands for, None if it is not one.
+
+    >>> read_number("1_000"), read_number("1e-3"), read_number("inf")
+    (1000.0, 0.001, None)
+    """
     try:
         number = float(text.replace("_", ""))
     except ValueError:
@@ -106,14 +134,14 @@ def _number(text: str) -> float | None:
 def _numbers(key: str, text: str) -> tuple[float, ...]:
     """``[0.1;0.2]``."""
     inside = text[1:-1].strip()
-    numbers = [_number(part) for part in inside.split(";")] if inside else []
+    numbers = [read_number(part) for part in inside.split(";")] if inside else []
     if not text.endswith("]") or None in numbers:
         raise ValueError(f"{key}={text!r}: must be numbers in the form [0.1;0.2]")
     return tuple(number for number in numbers if number is not None)
 
 
-def _pairs(text: str, where: str) -> Iterator[tuple[str, str]]:
-    """Split at commas outside parentheses."""
+def read_pairs(text: str, where: str) -> Iterator[tuple[str, str]]:
+    """Split ``key=value,...`` at commas outside parentheses; ``where`` begins the error messages."""
     if not text.strip():
         return
     depth, part = 0, ""
@@ -135,6 +163,11 @@ def _pairs(text: str, where: str) -> Iterator[tuple[str, str]]:
         part = ""
     if depth:
         raise ValueError(f"{where}: parentheses do not match")
+
+
+def _title(module: str) -> str:
+    text = importlib.import_module(module).__doc__ or module
+    return text.splitlines()[0].partition(": ")[0].rstrip(".")
 
 
 def _subclasses(cls: type[T]) -> Iterator[type[T]]:

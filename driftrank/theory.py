@@ -3,11 +3,11 @@ r"""The paper's theorems as functions, and the parameters they recommend.
 Symbols are the paper's: L items, K positions, horizon n, :math:`\Upsilon_n` breakpoints, :math:`\epsilon` the width
 of the confidence interval, :math:`\gamma` the discount, :math:`\tau` the window, :math:`\Delta_a` the smallest gap of
 item a, and :math:`\eta = 4\sqrt{1 - 1/(2\epsilon)}`. Equations that the paper prints in two ways are implemented as
-its proofs have them; the docstrings say where that differs.
+its proofs have them; the docstrings state the differences.
 
-The upper bounds say how regret *grows*. As numbers they are vacuous at the scale of the paper's own experiments: with
-n = 100,000, L = 10, 9 breakpoints and all gaps 0.1 they promise a regret below 7.9 and 0.5 million, where nobody can
-lose more than 100,000 and the algorithms lose some thousands.
+The upper bounds describe how regret *grows*. As numbers they are vacuous at the scale of the paper's own experiments:
+with n = 100,000, L = 10, 9 breakpoints and all gaps 0.1 they are 7.9 and 0.5 million, whereas regret cannot exceed
+100,000 and is some thousands for these algorithms.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def recommended_discount(n: int, n_breakpoints: int = 1) -> float:
 
     .. math:: \gamma = 1 - \frac14 \sqrt{\Upsilon_n/n}
 
-    The paper's experiments assume one breakpoint. Never below 1/2, which theorem 1 asks for.
+    The paper's experiments assume one breakpoint. Never below 1/2, which theorem 1 requires.
 
     >>> round(recommended_discount(100_000), 9), round(recommended_discount(100_000, n_breakpoints=9), 9)
     (0.999209431, 0.997628292)
@@ -169,14 +169,14 @@ def theorem2(
     Parameters
     ----------
     n, L, n_breakpoints, gaps, epsilon
-        As of :func:`theorem1`.
+        As in :func:`theorem1`.
     window
         :math:`\tau`, at least 2 steps; by default the recommended one, not rounded.
 
     Notes
     -----
-    The limit of C stated with the theorem needs :math:`n/\tau \to \infty` where the paper prints 0, and its
-    outline of the proof drops a few factors; this is the theorem's own line. The bound is vacuous (above n) at the
+    The limit of C stated with the theorem needs :math:`n/\tau \to \infty` instead of the printed 0, and the outline
+    of the proof drops a few factors; this is the theorem's own line. The bound is vacuous (above n) at the
     scale of the paper's experiments.
 
     Examples
@@ -210,13 +210,13 @@ def theorem3(n: int, L: int, K: int, p: float, delta: float) -> float:
     L, K
         Items, an even number, and positions, K = L/2.
     p, delta
-        Attraction of the optimal items, and how much less that of the others is, :math:`\Delta \in (0, p]`.
+        Attraction of the optimal items, and its difference to that of the others, :math:`\Delta \in (0, p]`.
 
     Notes
     -----
     Asymptotic: read it as a limit of :math:`R(n)/\sqrt n`; the paper prints a limit of R(n), but both sides
-    grow. The factor L comes from adding up an argument about one item, for two breakpoints: it says how regret scales
-    and is no tight constant.
+    grow. The factor L comes from summing an argument about one item, for two breakpoints: it describes how regret
+    scales and is not a tight constant.
 
     Examples
     --------
@@ -226,7 +226,7 @@ def theorem3(n: int, L: int, K: int, p: float, delta: float) -> float:
     check_integer("n", n, 1)
     check_integer("L", L, 2)
     if L % 2:
-        raise ValueError(f"L={L!r}: must be an even number, of which half are optimal")
+        raise ValueError(f"L={L!r}: must be even, since half of the items are optimal")
     check_integer("K", K, 1)
     if 2 * K != L:
         raise ValueError(f"K={K!r}: must be half of L, {L // 2}")
@@ -236,7 +236,7 @@ def theorem3(n: int, L: int, K: int, p: float, delta: float) -> float:
 
 
 def kveton_ucb1_bound(n: int, L: int, gaps: Gaps) -> float:
-    r"""The upper bound on the n-step regret of CascadeUCB1 where nothing changes (Kveton et al., 2015, theorem 2).
+    r"""The upper bound on the n-step regret of CascadeUCB1 without changes (Kveton et al., 2015, theorem 2).
 
     .. math:: R(n) \le \sum_{a: \Delta_a > 0} \frac{12}{\Delta_a} \ln n + \frac{\pi^2}{3} L
 
@@ -291,7 +291,7 @@ def gaps(
 
 
 def smallest_gap(environment: Environment, horizon: int, query: str | int = 0, run: int = 0, seed: int = 0) -> float:
-    r"""The smallest :math:`\Delta_a` of any item; infinite where every item is always among the K best.
+    r"""The smallest :math:`\Delta_a` of any item; infinite if every item is always among the K best.
 
     >>> from driftrank.environments import LowerBound
     >>> round(smallest_gap(LowerBound(L=4, p=0.2, delta=0.1, period=100), horizon=300), 3)

@@ -1,4 +1,4 @@
-"""Say clearly what is wrong with a value: the parameter, the value, and what is allowed."""
+"""Checks of values; errors name the parameter, the value and what is allowed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,14 @@ def check_choice(name: str, value: Any, allowed: Sequence[Any]) -> None:
         raise ValueError(f"{name}={value!r}: must be one of {', '.join(map(repr, allowed))}")
 
 
+def check_text(name: str, *values: Any) -> None:
+    for value in values:
+        if not isinstance(value, str) or not value.strip():
+            raise ValueError(f"{name}={value!r}: must be text")
+
+
 def check_integer(name: str, value: Any, low: int, high: int | None = None) -> None:
-    """An integer in low .. high."""
+    """Check for an integer in low .. high."""
     good = isinstance(value, int) and not isinstance(value, bool) and low <= value and (high is None or value <= high)
     if not good:
         raise ValueError(f"{name}={value!r}: must be an integer {_range(low, high)}")
@@ -29,7 +35,7 @@ def check_number(
     open_low: bool = False,
     open_high: bool = False,
 ) -> None:
-    """A number between low and high (excluded where open)."""
+    """Check for a number between low and high (excluded if open)."""
     good = isinstance(value, (int, float)) and not isinstance(value, bool) and -math.inf < value < math.inf
     if good:
         good = (low < value if open_low else low <= value) and (value < high if open_high else value <= high)
@@ -40,7 +46,7 @@ def check_number(
 
 
 def check_known(kind: str, name: str, known: Iterable[str]) -> None:
-    """A name that must be one of the known ones; the error names the nearest."""
+    """Check that a name is known; the error suggests the most similar one."""
     names = sorted(known)
     if name in names:
         return
@@ -48,7 +54,7 @@ def check_known(kind: str, name: str, known: Iterable[str]) -> None:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the known one that is most like it, if any is."""
+    """The end of a message about an unknown name: the most similar known one, if any."""
     folded = {n.lower(): n for n in known}
     near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
     return f"; did you mean {folded[near[0]]}?" if near else ""

@@ -1,7 +1,7 @@
-"""Write requirements.lock: one version of every package that the checks install, good for every supported Python.
+"""Write requirements.lock: one version of every package that the checks install, for all supported Pythons.
 
-pip resolves the requirements in pyproject.toml for each Python in turn, the oldest first, and each within what was
-chosen before. Nothing is installed. Run by the oldest supported Python, since pip takes conditions such as
+pip resolves the requirements in pyproject.toml for each Python in turn, the oldest first, each constrained by the
+versions chosen before. Nothing is installed. Run by the oldest supported Python, since pip takes conditions such as
 ``python_version < "3.12"`` from the Python it runs on.
 """
 
@@ -18,22 +18,25 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PYTHONS = ("3.11", "3.12", "3.13")
 HEADER = """\
-# What the checks run with on Python {first} to {last}: constraints, for pip install -c. Written by `make lock`.
+# Versions for the checks on Python {first} to {last}: constraints, for pip install -c. Written by `make lock`.
 """
 
 
 def requirements() -> list[str]:
-    """What the package, its checks and its build need."""
+    """The requirements of the package, its checks and its build."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     extras = project["project"]["optional-dependencies"]
-    wanted = [*project["build-system"]["requires"], *project["project"]["dependencies"], *extras["dev"]]
-    own = re.compile(r"driftrank\[([\w,]+)\](;.*)?$")
-    named = [name for match in map(own.match, wanted) if match for name in match[1].split(",")]
-    return [r for r in wanted if not own.match(r)] + [r for name in named for r in extras[name]]
+
+    def expanded(requirement: str) -> list[str]:
+        own = re.match(r"driftrank\[([\w,]+)\]", requirement)
+        return [r for name in own[1].split(",") for e in extras[name] for r in expanded(e)] if own else [requirement]
+
+    wanted = [*project["build-system"]["requires"], *project["project"]["dependencies"], "driftrank[dev]"]
+    return list(dict.fromkeys(r for requirement in wanted for r in expanded(requirement)))
 
 
 def resolve(wanted: list[str], python: str, chosen: dict[str, str]) -> dict[str, str]:
-    """The version pip picks of every package, on that Python."""
+    """The version of every package that pip chooses on that Python."""
     with tempfile.TemporaryDirectory() as folder:
         report, constraints = Path(folder, "report.json"), Path(folder, "constraints.txt")
         constraints.write_text(listing(chosen), encoding="utf-8")

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Install what the checks use from Debian, where that may be done: as root, and only what is missing.
-# Elsewhere the tests that need it say so and are passed over.
+# Install the Debian packages that the checks use, if missing and if allowed (as root).
+# Otherwise the tests that need them are skipped with a reason.
 set -u
 
 command -v chromium >/dev/null 2>&1 && exit 0

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Make the virtual environment .venv in the current directory, or say in one line why that cannot be done.
-# $PYTHON chooses the interpreter; without it the first usable one of those below is taken.
+# Create the virtual environment .venv in the current directory, or report in one line why that is not possible.
+# $PYTHON selects the interpreter; by default the first usable one below.
 set -eu
 
 say() { printf '%s\n' "driftrank: $*" >&2; }
@@ -24,7 +24,7 @@ for candidate in "$@"; do
 done
 
 if [ -z "$usable" ] && [ -n "$without_venv" ]; then
-    # Debian keeps venv in a package of its own
+    # Debian has venv in a separate package
     package=$("$without_venv" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
         say "$without_venv has no venv module: installing $package"
@@ -33,7 +33,7 @@ if [ -z "$usable" ] && [ -n "$without_venv" ]; then
             true
     fi
     if ! has_venv "$without_venv"; then
-        say "$without_venv lacks the modules venv and ensurepip; install them (Debian, Ubuntu: apt-get install $package), or say PYTHON=/path/to/another/python"
+        say "$without_venv lacks the modules venv and ensurepip; install them (Debian, Ubuntu: apt-get install $package), or set PYTHON=/path/to/another/python"
         exit 1
     fi
     usable=$without_venv
@@ -45,9 +45,9 @@ if [ -z "$usable" ]; then
     else
         found="none of $* runs"
     fi
-    say "Python 3.11 or newer is needed, but $found; install one, or say PYTHON=/path/to/python3.11"
+    say "Python 3.11 or newer is needed, but $found; install one, or set PYTHON=/path/to/python3.11"
     exit 1
 fi
 
 "$usable" -m venv --clear .venv
-say "made .venv with $(.venv/bin/python -V)"
+say "created .venv with $(.venv/bin/python -V)"

@@ -1,29 +1,43 @@
-"""What tests share.
+"""Fixtures, and how the tests are run.
 
-Compiled kernels go to the user's cache, as always: they are filed under a fingerprint, so old ones are never taken for
-new ones, and a second run of the tests need not compile again.
+``make test`` runs pytest twice. Tests marked ``interpreted`` run with ``NUMBA_DISABLE_JIT=1``: kernels are then plain
+Python, which needs no compiler and counts in coverage. The others run compiled. A test of a folder in ``INTERPRETED``
+is ``interpreted`` unless it simulates or is marked ``compiled``; ``tests/policies/test_compiled.py`` shows for every
+policy that both give the same bits. Plain ``pytest`` runs everything compiled, and passes too.
+
+Compiled kernels go to the user's cache, as always: they are filed under a fingerprint, so a second run of the tests
+need not compile again.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 import signal
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from numba.core.dispatcher import Dispatcher
 
-from driftrank.policies.change_detection import ChangeDetection
 from driftrank.policies.registry import policies
 from driftrank.queries import Queries, load
+
+HERE = Path(__file__).parent
+#: folders whose tests do not depend on machine code, and are quicker without the compiler
+INTERPRETED = ("client", "environments", "policies", "serve")
 
 settings.register_profile("driftrank", deadline=None)  # the first call of a kernel waits for the compiler
 settings.load_profile("driftrank")
 
-# a shell has the jobs that it starts in the background ignore Ctrl-C; tests of Ctrl-C must not inherit that
+# a shell makes its background jobs ignore Ctrl-C; tests of Ctrl-C must not inherit that
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-YANDEX40 = Path(__file__).parents[2] / "shared" / "data" / "yandex_click_models_40.json"
+YANDEX40 = HERE.parents[1] / "shared" / "data" / "yandex_click_models_40.json"
 
 
 @pytest.fixture(scope="session")
@@ -40,32 +54,47 @@ def yandex40(yandex40_file: Path) -> Queries:
     return load(yandex40_file)
 
 
-#: files whose tests are about one policy each, named by their parameter ``name``
-_OF_ALL_POLICIES = {
-    "test_checks.py", "test_dcm.py", "test_feedback.py", "test_identity.py", "test_pbm.py", "test_state_size.py",
-}  # fmt: skip
-#: files about the policies that detect changes, which share their kernels
-_OF_DETECTION = {"test_alarms.py", "test_change_detection.py", "test_detections.py", "test_glr.py"}
+def _untraced(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function without coverage's tracing: the compiler is Python, and traced it takes twice as long."""
+
+    @functools.wraps(function)
+    def run(*arguments: Any, **options: Any) -> Any:
+        trace = sys.gettrace()
+        sys.settrace(None)
+        try:
+            return function(*arguments, **options)
+        finally:
+            sys.settrace(trace)
+
+    return run
+
+
+Dispatcher.compile = _untraced(Dispatcher.compile)
+
+
+def _simulates(item: pytest.Item) -> bool:
+    """True if a test, or a function of its file that it calls, runs the simulator: thousands of steps."""
+    function = getattr(item, "function", None)
+    if function is None:
+        return False
+    own = inspect.unwrap(function)
+    called = [own, *(own.__globals__.get(name) for name in own.__code__.co_names)]
+    return any(
+        inspect.isfunction(f) and f.__module__ == own.__module__ and "simulate" in f.__code__.co_names for f in called
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All that is about one policy runs in one process, and comes first.
-
-    What takes time is compiling, and the pieces of a policy are compiled once per process; the kernels put together
-    from them then lie on disk for the tests of whole experiments.
-    """
+    """Mark the tests that run interpreted, and group tests by policy: its kernels are then compiled in one process."""
     known = policies()
-    by_module = {cls.__module__.rpartition(".")[2]: name for name, cls in known.items()}
-
-    def policy_of(item: pytest.Item) -> str | None:
-        if item.path.name in _OF_DETECTION:
-            return ChangeDetection.__name__
-        name = by_module.get(item.path.stem.removeprefix("test_"))
-        if item.path.name in _OF_ALL_POLICIES and isinstance(item, pytest.Function):
-            name = getattr(item, "callspec", None) and item.callspec.params.get("name")
-        return ChangeDetection.__name__ if name in known and issubclass(known[name], ChangeDetection) else name
-
+    policy_of = {}
     for item in items:
-        item.add_marker(pytest.mark.xdist_group(policy_of(item) or str(item.path)))
-    items.sort(key=lambda item: policy_of(item) is None)
+        package = item.path.relative_to(HERE.parent).parts[1]  # tests/PACKAGE/..., or doctests in driftrank/PACKAGE/...
+        if package in INTERPRETED and not item.get_closest_marker("compiled") and not _simulates(item):
+            item.add_marker(pytest.mark.interpreted)
+        name = item.callspec.params.get("name") if hasattr(item, "callspec") else None
+        policy_of[item] = name if isinstance(name, str) and name in known else None
+        item.add_marker(pytest.mark.xdist_group(policy_of[item] or str(item.path)))
+    # the compiler takes longest on tests of single policies; their kernels then lie on disk for the others
+    items.sort(key=lambda item: policy_of[item] is None)

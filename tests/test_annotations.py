@@ -69,6 +69,6 @@ def test_finds_what_lacks_types(code: str, found: list[str]) -> None:
 def test_functions_say_their_types(path: Path) -> None:
     text = path.read_text("utf-8")
     if "\n# mypy: ignore-errors\n" in text:
-        assert path.name == "steps.py", "only templates may do without types"
+        assert path.name == "templates.py", "only templates may do without types"
         return
     assert not list(untyped(ast.parse(text)))

@@ -139,7 +139,7 @@ def test_queries_hold_copies():
         ({"a": [0.1, [0.2]]}, "must be a list of numbers"),
         ("abc", "must be a list of numbers"),
         (5, "queries=5: must be a list of probabilities"),
-        ({"1": [0.1], 1: [0.2]}, "two of the names are the same"),
+        ({"1": [0.1], 1: [0.2]}, "two names are the same"),
     ],
 )
 def test_bad_queries(values, message):
@@ -189,7 +189,7 @@ def test_load_another_click_model(file):
     assert load(path, "DCM:stop_after_click=0.7").models == {"a": DCM(stop_after_click=0.7)}
     with pytest.raises(ValueError, match="unknown parameter of DCM 'gamma'"):
         load(path, "DCM:gamma=1")
-    with pytest.raises(ValueError, match="holds DCM, PBM: say which click model"):
+    with pytest.raises(ValueError, match="holds DCM, PBM: choose one of these click models"):
         load(path)
     only = load(file({"queries": {"a": {"PBM": both["PBM"]}}}))
     assert only.models == {"a": PBM(examination=(1.0,))}
@@ -248,7 +248,7 @@ def test_load_bad_files(file, content, message):
     assert "queries.json" in str(caught.value)
 
 
-def test_load_what_is_not_there(tmp_path):
+def test_load_a_missing_file(tmp_path):
     with pytest.raises(ValueError, match=r"nothing.json: cannot be read \(No such file"):
         load(tmp_path / "nothing.json")
     with pytest.raises(ValueError, match="cannot be read"):

@@ -8,15 +8,15 @@ from typing import ClassVar
 
 import pytest
 
-from driftrank.policies.base import IndexPolicy
-from driftrank.policies.cascade_swucb import CascadeSWUCB
-from driftrank.policies.registry import parse_policy, policies
+from driftrank.policies.forgetting.cascade_swucb import CascadeSWUCB
+from driftrank.policies.index_policy import IndexPolicy
+from driftrank.policies.registry import parse_policy, policies, policy_groups
 from driftrank.reflection import Registry
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Shape:
-    """A kind of its own, so that these tests know every one of them."""
+    """A kind of its own with known subclasses."""
 
     name: str = ""
 
@@ -54,7 +54,7 @@ class Abstract(_Shape):
 
 @dataclass(frozen=True, kw_only=True)
 class Concrete(Abstract):
-    """What a parent says of itself does not hold for this one."""
+    """``abstract`` of a parent is not inherited."""
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_bad_specs(shapes, spec, message):
         shapes.parse(spec)
 
 
-def test_arguments_that_text_cannot_give(shapes):
+def test_further_arguments(shapes):
     assert shapes.parse("Frame:name=n", inner=Circle(points=3)) == Frame(name="n", inner=Circle(points=3))
     assert shapes.parse("Needy", needed=4) == Needy(needed=4)
     with pytest.raises(ValueError, match="unknown parameter of Needy 'needed'"):
@@ -162,7 +162,7 @@ def test_make_takes_values_as_they_are(shapes):
 # -- the policies
 
 
-def test_policies_are_found_by_looking():
+def test_policies_are_found_by_reflection():
     known = policies()
     assert list(known) == sorted(known)
     assert known["CascadeSWUCB"] is CascadeSWUCB
@@ -170,7 +170,7 @@ def test_policies_are_found_by_looking():
 
 
 @pytest.mark.parametrize("name", policies())
-def test_every_policy_is_written_and_read(name):
+def test_specs_of_all_policies_round_trip(name):
     policy = policies()[name]()
     assert policy.spec == name
     assert parse_policy(policy.spec) == policy
@@ -184,11 +184,11 @@ def test_every_policy_is_written_and_read(name):
         CascadeSWUCB(feedback="last", epsilon=1e-05),
     ],
 )
-def test_parameters_are_written_and_read(policy):
+def test_parameters_round_trip(policy):
     assert parse_policy(policy.spec) == policy
 
 
-def test_nested_policies_are_written_and_read():
+def test_nested_policies_round_trip():
     spec = "OracleRestart:base=CascadeTS(a0=0.5)"
     policy = parse_policy(spec)
     assert policy.spec == spec
@@ -203,3 +203,16 @@ def test_bad_policies():
         parse_policy("CascadeSWUCB:windov=3")
     with pytest.raises(ValueError, match=r"window .*='3.5'"):
         parse_policy("CascadeSWUCB:window=3.5")
+
+
+def test_policies_by_group():
+    groups = policy_groups()
+    assert next(iter(groups)) == "The default policy"
+    assert list(groups["The default policy"]) == ["CascadeRegimeTS"]
+    assert list(groups["Policies that detect changes and restart"])[:2] == ["CascadeCD", "CascadeCUSUM"]
+    assert groups["Oracles, which know the truth"]["StaticOracle"] is policies()["StaticOracle"]
+    assert sorted(name for group in groups.values() for name in group) == sorted(policies())
+
+
+def test_classes_from_elsewhere_are_a_group(shapes):
+    assert shapes.groups() == {"Other": shapes.all()}

@@ -11,9 +11,9 @@ import pytest
 from driftrank import theory
 from driftrank.environments import BLB, Abrupt, LowerBound, Stationary
 from driftrank.kernels import pure
-from driftrank.policies.cascade_ducb import CascadeDUCB
-from driftrank.policies.cascade_swucb import CascadeSWUCB
-from driftrank.policies.discounted import discount_for
+from driftrank.policies.forgetting.cascade_ducb import CascadeDUCB
+from driftrank.policies.forgetting.cascade_swucb import CascadeSWUCB
+from driftrank.policies.memory.discounted import discount_for
 
 PAPER = {"n": 100_000, "L": 10, "n_breakpoints": 9, "gaps": 0.1, "epsilon": 0.6}
 
@@ -54,9 +54,9 @@ def test_values_of_the_doubling_trick(k, gamma, tau):
 def test_policies_use_the_recommended_parameters():
     for n in (1, 2, 10, 12_345, 100_000):
         for changes in (1, 3, 9):
-            # the policy has a kernel of its own, for the doubling trick; the same number to the last bit
+            # the policy has its own kernel for the doubling trick; the same number to the last bit
             assert theory.recommended_discount(n, changes) == pure(discount_for)(n, changes)
-    problem = CascadeDUCB().start(range(10), 3, horizon=100_000)._program.problem
+    problem = CascadeDUCB().start(range(10), 3, horizon=100_000).compiled.problem
     assert CascadeDUCB().parameters(problem)["discount"] == theory.recommended_discount(100_000)
     assert CascadeSWUCB().parameters(problem)["window"] == math.ceil(theory.recommended_window(100_000)) == 2146
     assert CascadeSWUCB(n_breakpoints=9).parameters(problem)["window"] == 716
@@ -187,7 +187,7 @@ def test_gaps_of_ties():
     assert theory.theorem2(100_000, 5, 0, theory.gaps(environment, 100), 0.6) == math.inf
 
 
-def test_gaps_where_everything_is_shown():
+def test_gaps_if_every_item_is_shown():
     environment = Stationary([[0.3, 0.5]], k=2)
     assert np.isnan(theory.gaps(environment, 10)).all()
     assert theory.smallest_gap(environment, 10) == math.inf
@@ -261,7 +261,7 @@ def test_bad_parameters():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((100, 9, 4, 0.2, 0.1), "L=9: must be an even number"),
+        ((100, 9, 4, 0.2, 0.1), "L=9: must be even"),
         ((100, 10, 4, 0.2, 0.1), "K=4: must be half of L, 5"),
         ((100, 10, 5, 0.2, 0.3), "delta=0.3"),
         ((100, 10, 5, 0.2, 0.0), "delta=0.0"),

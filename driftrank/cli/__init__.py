@@ -1,4 +1,4 @@
-"""The command line. One file per command, found by looking: ``cli/NAME.py`` holds the function ``NAME``."""
+"""The command line. One file per command: ``cli/NAME.py`` with the function ``NAME``."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         from driftrank.cli.app import start
 
         sys.exit(start(sys.argv[1:] if arguments is None else arguments))
-    except KeyboardInterrupt:  # before anything has begun
+    except KeyboardInterrupt:  # during the imports
         sys.exit(130)

@@ -1,8 +1,10 @@
-"""What the shell offers when a user presses the tabulator."""
+"""Names that the shell completes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+
+from driftrank.extras import MissingExtra
 
 
 def policy_names(incomplete: str) -> list[str]:
@@ -24,16 +26,18 @@ def click_model_names(incomplete: str) -> list[str]:
 
 
 def suite_names(incomplete: str) -> list[str]:
-    """Environments of the leaderboard's suite, by the names they have there, and all others."""
+    """The environments of the leaderboard's suite, by their names in the suite, and all others."""
     from driftrank.environments.registry import environments
-    from driftrank.experiments.suite import SUITE
+    from driftrank.experiments.leaderboards.suite import SUITE
 
     return _beginning(incomplete, dict.fromkeys([*(entry.name for entry in SUITE), *environments()]))
 
 
 def format_names(incomplete: str) -> list[str]:
-    from driftrank.logs.conversion import formats
-
+    try:
+        from driftrank.logs.conversion.convert import formats
+    except MissingExtra:
+        return []
     return _beginning(incomplete, ["auto", *formats()])
 
 

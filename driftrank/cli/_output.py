@@ -1,4 +1,4 @@
-"""What commands print."""
+"""The output of commands."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from driftrank.experiments.table import Table
+    from driftrank.reporting.table import Table
 
 
 def show_table(table: Table) -> None:
-    """A table for people; plain text where it goes to a file or another program."""
+    """Print a table; as plain text if standard output is not a terminal."""
     if sys.stdout.isatty():
         from rich.console import Console
 

@@ -1,4 +1,4 @@
-"""Ctrl-C, and a polite request to end (SIGTERM), which is treated the same."""
+"""Ctrl-C, and SIGTERM, which is treated the same."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, NoReturn
 
 
 class Stopping:
-    """While a command runs, signals to stop become ``KeyboardInterrupt``, and none is lost.
+    """Turns signals to stop into ``KeyboardInterrupt`` while a command runs, and loses none.
 
-    An exception in a callback from compiled code is only reported, never raised. When that happens to an interrupt (the
-    compiler makes such callbacks), it comes again a moment later; the compiler may have failed of it meanwhile, so
-    ``asked`` tells what was the reason.
+    An exception in a callback from compiled code is only reported, never raised. If that happens to an interrupt (the
+    compiler makes such callbacks), it is raised again a moment later; the compiler may have failed because of it
+    meanwhile, and ``asked`` is then true.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Stopping:
 
     def __enter__(self) -> Stopping:
         for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
-            if signal.getsignal(number) != usual:  # somebody else sees to it, or wants it ignored
+            if signal.getsignal(number) != usual:  # handled elsewhere, or ignored on purpose
                 continue
             try:
                 self._handlers[number] = signal.signal(number, self._interrupt)
@@ -56,7 +56,7 @@ class Stopping:
 
 
 def _interrupt_main() -> None:
-    if hasattr(signal, "pthread_kill"):  # this wakes a thread that waits, the other does not
+    if hasattr(signal, "pthread_kill"):  # wakes a waiting thread, unlike interrupt_main
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
     else:
         _thread.interrupt_main()

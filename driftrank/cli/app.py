@@ -1,4 +1,4 @@
-"""The command ``driftrank``: finds its subcommands, and says in one line what went wrong."""
+"""The command ``driftrank``: finds its subcommands, and reports errors in one line."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import typer
 
 import driftrank
 from driftrank.cli._stopping import Stopping
+from driftrank.extras import MissingExtra
 
 #: exit codes
 WRONG_INPUT, FAILED, STOPPED = 2, 1, 130
@@ -24,35 +25,33 @@ WRONG_INPUT, FAILED, STOPPED = 2, 1, 130
 _HELP = """Learn from clicks which items to show at the top of a list, and keep up when users change their minds.
 
 \b
-driftrank reproduce            the figures and tables of the paper, in a few minutes
-driftrank leaderboard          every policy in every environment, on one page
-driftrank simulate             policies against an environment of your choice
-driftrank sweep                policies with many values of their parameters
-driftrank fit                  click models of your own log, to simulate your own users
-driftrank serve                lists that learn from clicks, over HTTP
-driftrank simulate --help      how to choose
+driftrank reproduce        the paper's figures and tables, in a few minutes
+driftrank simulate         compare policies on simulated users
+driftrank fit LOG          learn your own users from a click log
+driftrank serve            rankings that learn from clicks, over HTTP
+driftrank COMMAND --help   options and examples
 """
 
 
 class Stopped(Exception):
-    """The user stopped a command; says what was kept."""
+    """The user stopped a command; the message names the results that are kept."""
 
 
 def start(arguments: Sequence[str]) -> int:
-    """Run a command line in a process that is there for nothing else."""
-    # A small run is mostly imports. It is spared 0.2 s of collecting garbage, 0.5 s of collecting it once more at the
-    # end, and 0.3 s where scipy is installed: numba would load it for kernels that call BLAS, and ours do not.
+    """Run a command line in a process of its own."""
+    # A small run is mostly imports. This saves 0.2 s of garbage collection, 0.5 s of another one at the end, and 0.3 s
+    # if scipy is installed: numba would import it for kernels that call BLAS, and ours do not.
     gc.set_threshold(200_000)
     sys.modules.setdefault("scipy", None)  # type: ignore[arg-type]
     try:
         return run(arguments)
     finally:
-        if "duckdb" not in sys.modules:  # which reports what was not collected
+        if "duckdb" not in sys.modules:  # DuckDB reports objects that were not collected
             gc.freeze()
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command line; returns the exit code. A bad value is one line on standard error, never a traceback."""
+    """Run a command line and return its exit code. Wrong input is one line on standard error, never a traceback."""
     debug = "--debug" in arguments or bool(os.environ.get("DRIFTRANK_DEBUG"))
     with Stopping() as stopping, warnings.catch_warnings():
         warnings.showwarning = _warn
@@ -63,22 +62,22 @@ def run(arguments: Sequence[str]) -> int:
                 raise Stopped("stopped")
             return code if isinstance(code, int) else 0
         except (Stopped, KeyboardInterrupt) as stop:
-            exec("")  # else an interrupt that came while Python was in exec() ends the process by a signal
-            _say(str(stop) or "stopped")
+            exec("")  # otherwise an interrupt during an exec() ends the process by a signal
+            _report(str(stop) or "stopped")
             return STOPPED
-        except BrokenPipeError:  # whoever read our output has seen enough
+        except BrokenPipeError:  # the reader of standard output has closed it
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return FAILED
         except Exception as error:
             if debug:
                 raise
-            if stopping.asked:  # an error that the interrupt led to
-                _say("stopped")
+            if stopping.asked:  # the interrupt led to this error
+                _report("stopped")
                 return STOPPED
-            code, message = _explained(error)
+            code, message = _describe(error)
             if not code:
                 raise
-            _say(f"error: {message}")
+            _report(f"error: {message}")
             return code
 
 
@@ -87,7 +86,7 @@ Commands = dict[str, "Callable[..., None] | Commands"]
 
 
 def make_app() -> typer.Typer:
-    """The command with all its subcommands."""
+    """Make the command with all its subcommands."""
     app = _typer(_HELP)
     app.callback(invoke_without_command=True)(_driftrank)
     _fill(app, commands(), __package__)
@@ -102,23 +101,23 @@ def _typer(text: str) -> typer.Typer:
 def _fill(app: typer.Typer, found: Commands, package: str) -> None:
     for name, command in found.items():
         if isinstance(command, dict):
-            its = f"{package}.{name.replace('-', '_')}"
-            group = _typer(inspect.cleandoc(sys.modules[its].__doc__ or ""))
+            inner = f"{package}.{name.replace('-', '_')}"
+            group = _typer(inspect.cleandoc(sys.modules[inner].__doc__ or ""))
             group.callback(invoke_without_command=True)(_help_of_group)
-            _fill(group, command, its)
+            _fill(group, command, inner)
             app.add_typer(group, name=name)
         else:
-            app.command(name)(_stoppable(command))
+            app.command(name)(_wrapped(command, f"{package}.{name}".replace(".cli.", " ").replace(".", " ")))
 
 
 def commands(package: str = __package__) -> Commands:
-    """The subcommands, by name: functions called like the module they stand in; packages are groups of them."""
+    """The subcommands by name: in every module, the function of the same name; a package is a group of commands."""
     found: Commands = {}
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
         if module.name != "app" and not module.name.startswith("_"):
             full = f"{package}.{module.name}"
-            its = commands(full) if module.ispkg else getattr(importlib.import_module(full), module.name)
-            found[module.name.replace("_", "-")] = its
+            command = commands(full) if module.ispkg else getattr(importlib.import_module(full), module.name)
+            found[module.name.replace("_", "-")] = command
     return dict(sorted(found.items()))
 
 
@@ -138,23 +137,26 @@ def _driftrank(
         typer.echo(context.get_help())
 
 
-def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
-    """Ctrl-C in a command reaches ``run`` with what it has to say."""
+def _wrapped(command: Callable[..., None], name: str) -> Callable[..., None]:
+    """Report a missing package under the name of the command; pass the message of Ctrl-C to ``run``."""
 
     @functools.wraps(command)
-    def stoppable(*args: Any, **kwargs: Any) -> None:
+    def wrapped(*args: Any, **kwargs: Any) -> None:
         try:
             command(*args, **kwargs)
+        except MissingExtra as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            raise typer.Exit(WRONG_INPUT) from None
         except KeyboardInterrupt as stop:
-            kept = f"; {stop}; the same command with --resume goes on" if str(stop) else ""
+            kept = f"; {stop}; the same command with --resume continues" if str(stop) else ""
             raise Stopped(f"stopped{kept}") from None
 
-    return stoppable
+    return wrapped
 
 
-def _explained(error: Exception) -> tuple[int, str]:
-    """Exit code and one line; 0 where it is a bug of ours, of which the traceback tells more."""
-    if hasattr(error, "format_message"):  # of the library that reads the options
+def _describe(error: Exception) -> tuple[int, str]:
+    """The exit code and a message of one line; 0 for a bug, whose traceback is shown."""
+    if hasattr(error, "format_message"):  # raised by the parser of options
         return WRONG_INPUT, _line(error.format_message())
     if isinstance(error, ValueError):
         return WRONG_INPUT, _line(str(error))
@@ -172,15 +174,15 @@ def _line(message: str) -> str:
     return " ".join(message.split())
 
 
-def _say(message: str) -> None:
+def _report(message: str) -> None:
     print(f"driftrank: {message}", file=sys.stderr)
 
 
 def _warn(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
 ) -> None:
-    """Warnings for users are one line; others say where they come from."""
+    """Report warnings of driftrank in one line, others with their place."""
     if category.__module__.startswith("driftrank."):
-        _say(f"warning: {message}")
+        _report(f"warning: {message}")
     else:
         sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))

@@ -1,4 +1,4 @@
-"""driftrank bench: how fast simulations are on this machine."""
+"""driftrank bench: the speed of simulations on this machine."""
 
 from __future__ import annotations
 
@@ -7,30 +7,33 @@ from typing import Annotated, Any
 
 import typer
 
+from driftrank.cli import _options as o
 from driftrank.cli._complete import policy_names
+
+PolicyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar=o.SPEC,
+        help="Measure this policy only; repeatable.",
+        show_default="all",
+        autocompletion=policy_names,
+    ),
+]
+ItemsOption = Annotated[
+    str | None,
+    typer.Option(metavar="L1,L2,...", help="Measure also how cost grows with items, horizon and window."),
+]
+QuickOption = Annotated[bool, typer.Option("--quick", help="Measure for a moment only: rough figures.")]
 
 
 def bench(
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME[:KEY=VALUE,...]",
-            help="Measure this policy only; repeatable.",
-            show_default="all",
-            autocompletion=policy_names,
-        ),
-    ] = None,
-    items: Annotated[
-        str | None,
-        typer.Option(metavar="L1,L2,...", help="Also how the cost of a step grows: with items, horizon and window."),
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Measure for a moment only: rough figures.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON, and nothing else.")] = False,
+    policy: PolicyOption = None, items: ItemsOption = None, quick: QuickOption = False, json: o.JsonOption = False
 ) -> None:
-    """Steps per second of every policy on all cores, next to a plain NumPy loop on one core.
+    """Measure the speed of policies, next to a NumPy loop.
 
-    10 items, 3 positions, runs of 100,000 steps in the paper's environment. The NumPy loop is CascadeSWUCB as a
-    researcher would write it. The two are measured in turn, and the median of the ratios counts.
+    Steps per second of every policy on all cores, and of a plain NumPy loop on one core. 10 items, 3 positions, runs of
+    100,000 steps in the paper's environment. The NumPy loop is CascadeSWUCB as a researcher would write it. The two are
+    measured in turn, and the median of the ratios counts.
 
     \b
     driftrank bench
@@ -38,7 +41,7 @@ def bench(
     driftrank bench --items 10,100,1000,10000
     """
     from driftrank.cli._output import show_json, show_table
-    from driftrank.experiments.bench import MAIN, Bench, growth_table, speed_table
+    from driftrank.experiments.speed.bench import MAIN, Bench, growth_table, speed_table
 
     sizes = _sizes(items) if items is not None else []
     measure = Bench.quick(_say) if quick else Bench(say=_say)
@@ -52,7 +55,7 @@ def bench(
     if json:
         show_json(measured)
         return
-    typer.echo(f"All {measured['cores']} cores; the NumPy loop on one core, as people run it.")
+    typer.echo(f"All {measured['cores']} cores; the NumPy loop on one core, as it is usually run.")
     if measured["load"] > 0.5:
         typer.echo(f"This machine was busy (load {measured['load']:g}): ratios come out too low.")
     typer.echo()
@@ -74,6 +77,6 @@ def _sizes(text: str) -> list[int]:
 
 
 def _say(what: str) -> None:
-    """One line that changes, where a person is watching."""
+    """Replace the line on standard error, if it is a terminal."""
     if sys.stderr.isatty():
         print(f"\r\x1b[2K{what}", end="", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""driftrank click-models: how users can click."""
+"""driftrank click-models: the known click models."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from typing import Annotated
 import typer
 
 from driftrank.cli._complete import click_model_names
+from driftrank.cli._options import JsonOption
 
 
 def click_models(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Show all about this one.", autocompletion=click_model_names)
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Describe this one in full.", autocompletion=click_model_names),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    json: JsonOption = False,
 ) -> None:
-    """The click models, and what a list can be worth in each; or all about one of them, with its parameters.
+    """List the click models, or describe one of them.
+
+    The column objectives has the values of a list that can be maximised.
 
     \b
     driftrank click-models
@@ -25,4 +29,4 @@ def click_models(
     from driftrank.cli._catalogue import show
     from driftrank.clickmodels.registry import click_models as known
 
-    show("click model", known(), "objectives", name, json)
+    show("click-models", "click model", {"": known()}, "objectives", name, json)

@@ -1,4 +1,4 @@
-"""driftrank environments: what there is to simulate policies in."""
+"""driftrank environments: the known environments."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from typing import Annotated
 import typer
 
 from driftrank.cli._complete import environment_names
+from driftrank.cli._options import JsonOption
 
 
 def environments(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Show all about this one.", autocompletion=environment_names)
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Describe this one in full.", autocompletion=environment_names),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    json: JsonOption = False,
 ) -> None:
-    """The environments; or all about one of them, with its parameters. Queries, k and the click model are
-    options of their own.
+    """List the environments, or describe one of them.
+
+    Queries, k and the click model are not parameters of an environment: they have options of their own.
 
     \b
     driftrank environments
@@ -26,4 +29,5 @@ def environments(
     from driftrank.cli._catalogue import show
     from driftrank.environments.registry import environments as known
 
-    show("environment", known(), "kind", name, json, hidden=("queries", "k", "click_model"))
+    hidden = ("queries", "k", "click_model")
+    show("environments", "environment", {"": known()}, "kind", name, json, hidden)

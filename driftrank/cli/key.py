@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
+from driftrank.cli._options import JsonOption
 
-def key(
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")] = False,
-) -> None:
-    """Make a key for the ranking service, and the hash by which the service knows it.
 
-    The service keeps hashes only, in its settings or its environment: whoever reads those has no key. The key goes to
-    whoever sends requests, and is shown here and never again. The admin key opens everything; keys of a ranker (keys =
-    ["sha256:..."] in its settings) open that ranker, and nothing else.
+def key(json: JsonOption = False) -> None:
+    """Make a key for the ranking service, and its hash.
+
+    The service stores only hashes, in its settings or environment variables, so that reading those gives no access. The
+    key is for the applications that send requests; it is shown only here. The admin key has access to everything; a key
+    of a ranker (keys = ["sha256:..."] in its settings) to that ranker only.
 
     \b
     driftrank key
@@ -23,12 +21,12 @@ def key(
     from driftrank.cli._output import show_json
     from driftrank.serve.keys import new_key
 
-    made, kept = new_key()
+    made, digest = new_key()
     if json:
-        show_json({"key": made, "hash": kept})
+        show_json({"key": made, "hash": digest})
         return
     typer.echo(f"key   {made}")
-    typer.echo(f"hash  {kept}")
+    typer.echo(f"hash  {digest}")
     typer.echo("")
-    typer.echo(f"DRIFTRANK_ADMIN_KEY={kept} driftrank serve")
+    typer.echo(f"DRIFTRANK_ADMIN_KEY={digest} driftrank serve")
     typer.echo(f'curl -H "Authorization: Bearer {made}" http://127.0.0.1:8080/v1/rankers')

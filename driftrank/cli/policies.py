@@ -1,4 +1,4 @@
-"""driftrank policies: what there is to simulate."""
+"""driftrank policies: the known policies."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from typing import Annotated
 import typer
 
 from driftrank.cli._complete import policy_names
+from driftrank.cli._options import JsonOption
 
 
 def policies(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Show all about this one.", autocompletion=policy_names)
+        str | None, typer.Argument(metavar="[NAME]", help="Describe this one in full.", autocompletion=policy_names)
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    json: JsonOption = False,
 ) -> None:
-    """The policies, and the kinds of environment in which they promise to beat chance; or all about one of them:
-    formula, parameters, guarantee, size of the state.
+    """List the policies, or describe one of them.
+
+    The list is in groups; the column claims has the kinds of environment in which a policy promises to beat random
+    lists. The description of one has its formula, parameters, guarantee and size of the state.
 
     \b
     driftrank policies
@@ -24,6 +27,6 @@ def policies(
     driftrank simulate --policy CascadeSWUCB:window=500,epsilon=0.6
     """
     from driftrank.cli._catalogue import show
-    from driftrank.policies.registry import policies as known
+    from driftrank.policies.registry import policy_groups
 
-    show("policy", known(), "claims", name, json)
+    show("policies", "policy", policy_groups(), "claims", name, json)

@@ -7,68 +7,81 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from driftrank.extras import need
+
 if TYPE_CHECKING:
-    from driftrank.serve.config import ServerSettings
+    from driftrank.serve.settings import ServerSettings
+
+# None: not given, and the variable, the file or the default of ServerSettings counts
+HostOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Address to listen on; other machines can connect only if there is an admin key.",
+        show_default="127.0.0.1",
+    ),
+]
+PortOption = Annotated[
+    int | None, typer.Option(metavar="PORT", help="Port to listen on; 0: any free one.", show_default="8080")
+]
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Store of the log; an absolute path begins with four slashes.",
+        show_default="sqlite:///driftrank.db",
+    ),
+]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.toml", help="Settings of the server and its rankers.", show_default="$DRIFTRANK_CONFIG"),
+]
+DurabilityOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="full|relaxed",
+        help="What acknowledged requests survive: a power cut (full), or a crash of the process (relaxed).",
+        show_default="full",
+    ),
+]
+MemoryOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Memory for learners; beyond it, the least recently used are written to the store.",
+        show_default="512MB",
+    ),
+]
+RetentionOption = Annotated[
+    str | None, typer.Option(metavar="TIME|forever", help="Time to keep old records in the log.", show_default="30d")
+]
+AccessLogOption = Annotated[
+    bool | None,
+    typer.Option("--access-log/--no-access-log", help="Log every request.", show_default="no-access-log"),
+]
+LogLevelOption = Annotated[
+    str | None,
+    typer.Option(metavar="debug|info|warning|error", help="Least severe messages to log.", show_default="info"),
+]
 
 
 def serve(
-    host: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Where to listen. Others than this machine are let in only where there is an admin key.",
-            show_default="127.0.0.1",
-        ),
-    ] = None,
-    port: Annotated[int | None, typer.Option(metavar="PORT", help="0: any that is free.", show_default="8080")] = None,
-    store: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="Where the log lives; four slashes begin an absolute path.",
-            show_default="sqlite:///driftrank.db",
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.toml", help="Settings of the server and its rankers; $DRIFTRANK_CONFIG if not given."
-        ),
-    ] = None,
-    durability: Annotated[
-        str | None,
-        typer.Option(
-            metavar="full|relaxed",
-            help="Whether what was acknowledged survives a power cut, or only a crash of the process.",
-            show_default="full",
-        ),
-    ] = None,
-    memory: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="For learners; the least recently used are written out when there are more.",
-            show_default="512MB",
-        ),
-    ] = None,
-    retention: Annotated[
-        str | None,
-        typer.Option(metavar="TIME|forever", help="How long old records are kept in the log.", show_default="30d"),
-    ] = None,
-    access_log: Annotated[
-        bool | None,
-        typer.Option("--access-log/--no-access-log", help="A line for every request.", show_default="no-access-log"),
-    ] = None,
-    log_level: Annotated[
-        str | None, typer.Option(metavar="debug|info|warning|error", help="What to log.", show_default="info")
-    ] = None,
+    host: HostOption = None,
+    port: PortOption = None,
+    store: StoreOption = None,
+    config: ConfigOption = None,
+    durability: DurabilityOption = None,
+    memory: MemoryOption = None,
+    retention: RetentionOption = None,
+    access_log: AccessLogOption = None,
+    log_level: LogLevelOption = None,
 ) -> None:
-    """Start the ranking service: send it rank and feedback, and get lists that keep learning.
+    """Start the ranking service, which learns from clicks.
 
-    Everything is stored in one SQLite file, and a ranker called default is there from the start. More rankers come from
-    the file of settings, from the environment (DRIFTRANK_RANKERS__SHOP__POLICY=CascadeSWUCB:window=24h) or over HTTP.
+    Everything is stored in one SQLite file, and there is a ranker called default from the start. More rankers come from
+    the settings file, from the environment (DRIFTRANK_RANKERS__SHOP__POLICY=CascadeSWUCB:window=24h) or over HTTP.
     Every setting has a variable (DRIFTRANK_PORT); options win over variables, variables over the file. Logs go to
-    standard error. SIGTERM or Ctrl-C ends it in peace.
+    standard error. SIGTERM or Ctrl-C shuts it down gracefully.
 
     \b
     driftrank serve
@@ -78,31 +91,25 @@ def serve(
     \b
     curl http://127.0.0.1:8080/v1/rankers/default/rank -d '{"query": "shoes", "items": ["a", "b", "c"]}'
     """
-    options: dict[str, Any] = {
-        "host": host, "port": port, "store": store, "durability": durability, "memory": memory,
-        "retention": retention, "access_log": access_log, "log_level": log_level,
-    }  # fmt: skip
-    run, settings = _ready(config, options)
+    options = {name: value for name, value in locals().items() if name != "config"}
+    run, settings = _prepare(config, options)
     if settings.public and settings.admin_key is None:
         raise ValueError(
-            f"host={settings.host!r}: others than this machine could do anything there; set DRIFTRANK_ADMIN_KEY to a "
-            "key first, which driftrank key makes"
+            f"host={settings.host!r}: must be an address of this machine only, unless DRIFTRANK_ADMIN_KEY is set; "
+            "driftrank key makes a key"
         )
     run(settings, lambda url: typer.echo(_listening(url, settings)))
 
 
-def _ready(config: Path | None, options: dict[str, Any]) -> tuple[Any, ServerSettings]:
-    """What serves, and the settings; ImportError where what it needs is not installed."""
+def _prepare(config: Path | None, options: dict[str, Any]) -> tuple[Any, ServerSettings]:
+    """The function that serves, and its settings."""
     import os
 
-    try:
-        from driftrank.serve import app
-        from driftrank.serve.config import load_settings
-        from driftrank.serve.logging import set_up_logging
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("driftrank"):
-            raise
-        raise ImportError(f"{error.name} is not installed: pip install 'driftrank[serve]'") from None
+    need("serve", "msgspec", "prometheus_client", "starlette", "uvicorn")
+    from driftrank.serve import app
+    from driftrank.serve.logging import set_up_logging
+    from driftrank.serve.settings import load_settings
+
     settings = load_settings(config, os.environ, options)
     set_up_logging(settings.log_level)
     return app.serve, settings

@@ -3,100 +3,73 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from driftrank.cli._complete import click_model_names, environment_names, policy_names
-from driftrank.cli._device import (
-    CLUSTER,
-    AddressOption,
-    DeviceOption,
-    SchedulerFileOption,
-    ThreadsOption,
-    WorkersOption,
-    chosen_device,
-)
+from driftrank.cli import _options as o
+from driftrank.cli._complete import environment_names, policy_names
+from driftrank.extras import need
 
-#: settings that are about the command, not about the sweep
-_COMMAND: dict[str, Any] = {"out": "out/sweep", "resume": False, "json": False, "quiet": False}
+if TYPE_CHECKING:
+    from driftrank.experiments import Sweep
+
+#: the two of the paper
+POLICIES = ["CascadeSWUCB:window=geom(50,20000,25)", "CascadeDUCB:discount=1-geom(0.0001,0.1,25)"]
+ENVIRONMENTS = ["Abrupt"]
+
+PolicyOption = Annotated[
+    list[str],
+    typer.Option(
+        metavar=o.SPEC_WITH_GRIDS,
+        help="A policy, see driftrank policies; any parameter may be a grid; repeatable.",
+        autocompletion=policy_names,
+    ),
+]
+EnvironmentOption = Annotated[
+    list[str],
+    typer.Option(
+        metavar=o.SPEC_WITH_GRIDS,
+        help="How users change, see driftrank environments; with grids, and repeatable, too.",
+        autocompletion=environment_names,
+    ),
+]
+HalvingOption = Annotated[
+    bool, typer.Option("--halving/--no-halving", help="Drop settings that are clearly worse after a few runs.")
+]
 
 
 def sweep(
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME[:KEY=GRID,...]",
-            help="A policy, see driftrank policies; any parameter may be a grid; repeatable.",
-            show_default="CascadeSWUCB:window=geom(50,20000,25), CascadeDUCB:discount=1-geom(0.0001,0.1,25)",
-            autocompletion=policy_names,
-        ),
-    ] = None,
-    env: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME[:KEY=GRID,...]",
-            help="How users change, see driftrank environments; likewise.",
-            show_default="Abrupt",
-            autocompletion=environment_names,
-        ),
-    ] = None,
-    queries: Annotated[
-        str | None,
-        typer.Option(metavar="yandex-like:N|FILE.json", help="The queries to rank for.", show_default="yandex-like:10"),
-    ] = None,
-    k: Annotated[
-        int | None, typer.Option(metavar="K", help="Positions: items shown at a time.", show_default="3")
-    ] = None,
-    click_model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME[:KEY=VALUE,...]",
-            help="How users click, see driftrank click-models; its parameters are those in the file of queries.",
-            show_default="CM",
-            autocompletion=click_model_names,
-        ),
-    ] = None,
-    horizon: Annotated[int | None, typer.Option(metavar="N", help="Steps of a run.", show_default="100000")] = None,
-    runs: Annotated[int | None, typer.Option(metavar="R", help="Runs of every query.", show_default="10")] = None,
-    seed: Annotated[
-        int | None, typer.Option(metavar="S", help="Everything random derives from it.", show_default="0")
-    ] = None,
-    halving: Annotated[
-        bool | None,
-        typer.Option(
-            "--halving/--no-halving",
-            help="Drop settings that are clearly worse after a few runs.",
-            show_default="no-halving",
-        ),
-    ] = None,
-    device: DeviceOption = None,
-    threads: ThreadsOption = None,
-    address: AddressOption = None,
-    scheduler_file: SchedulerFileOption = None,
-    workers: WorkersOption = None,
-    checkpoints: Annotated[
-        int | None, typer.Option(metavar="C", help="At how many steps to record.", show_default="10")
-    ] = None,
-    out: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Folder for the results.", show_default="out/sweep")
-    ] = None,
-    resume: Annotated[bool | None, typer.Option("--resume", help="Go on with the sweep in the folder.")] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help="Any of these settings; options given here win over it.")
-    ] = None,
-    json: Annotated[bool | None, typer.Option("--json", help="Print the summary as JSON, and nothing else.")] = None,
-    quiet: Annotated[bool | None, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = None,
+    policy: PolicyOption = POLICIES,
+    env: EnvironmentOption = ENVIRONMENTS,
+    queries: o.QueriesOption = "",
+    k: o.PositionsOption = None,
+    click_model: o.ClickModelOption = "",
+    horizon: o.HorizonOption = 100_000,
+    runs: o.RunsOption = 10,
+    seed: o.SeedOption = 0,
+    halving: HalvingOption = False,
+    device: o.DeviceOption = "cpu",
+    threads: o.ThreadsOption = None,
+    address: o.AddressOption = None,
+    scheduler_file: o.SchedulerFileOption = None,
+    workers: o.WorkersOption = None,
+    checkpoints: o.CheckpointsOption = 10,
+    out: o.OutOption = "out/sweep",
+    resume: o.ResumeOption = False,
+    config: o.ConfigOption = None,
+    json: o.JsonOption = False,
+    quiet: o.QuietOption = False,
 ) -> None:
-    """Run policies with many values of their parameters, and find the best.
+    """Run policies with many parameter values and find the best.
 
     A parameter may be geom(from,to,count), lin(from,to,count), 1-geom(from,to,count), which is for discounts, or
-    {value;value;...}; several grids are combined. All settings meet the same users. Beside them runs the policy with
-    these parameters left to itself, as theory recommends.
+    {value;value;...}; several grids are combined. All settings meet the same users. The policy with these parameters at
+    their defaults, as theory recommends, runs beside them.
 
     The folder gets results.parquet (every run at every checkpoint, the parameters as columns), settings.csv,
     summary.json, figures (regret against a parameter, heat maps, a comparison of two policies) and run.toml, which
-    repeats the sweep. Ctrl-C keeps what is finished; --resume goes on, also with more --runs, or without --halving.
+    repeats the sweep. Ctrl-C keeps finished runs; --resume continues, also with more --runs, or without --halving.
 
     \b
     driftrank sweep
@@ -106,43 +79,30 @@ def sweep(
     driftrank sweep --env "Abrupt:period=geom(1000,20000,5)" --env Drift --queries my-queries.json --device cuda
     driftrank sweep --resume
     """
-    from driftrank.cli._config import merged
+    need("plots", "matplotlib", "pyarrow")
+    from driftrank.cli._device import chosen_device
+    from driftrank.experiments.sweeps import sweep as sweeping
+    from driftrank.experiments.sweeps.settings import SweptEnvironments
+
+    users = SweptEnvironments(env=env, queries=queries, k=k, click_model=click_model, seed=seed)
+    found = sweeping.sweep(
+        policy, users.environments(), horizon=horizon, runs=runs, seed=seed, checkpoints=checkpoints, halving=halving,
+        device=chosen_device(device, address, scheduler_file, workers), threads=threads, folder=out, resume=resume,
+        progress=False if quiet else None, settings={"policy": policy, **users.settings()},
+    )  # fmt: skip
+    _show(found, out, json, quiet)
+
+
+def _show(found: Sweep, out: str, json: bool, quiet: bool) -> None:
     from driftrank.cli._output import show_json, show_table
-    from driftrank.experiments.sweep_run import DRAWN
-    from driftrank.experiments.sweep_spec import SweepSpec
+    from driftrank.experiments.sweeps.sweep import FIGURES
 
-    options = {
-        "policy": policy, "env": env, "queries": queries, "k": k, "click_model": click_model, "horizon": horizon,
-        "runs": runs, "seed": seed, "checkpoints": checkpoints, "halving": halving, "device": device,
-        "threads": threads, "address": address, "scheduler_file": scheduler_file, "workers": workers, "out": out,
-        "resume": resume, "json": json, "quiet": quiet,
-    }  # fmt: skip
-    settings = merged(config, options, SweepSpec.defaults() | CLUSTER | _COMMAND)
-    command = {key: settings.pop(key) for key in _COMMAND}
-    place = chosen_device(settings)
-    spec = SweepSpec(**settings)
-    folder = Path(command["out"])
-    result = spec.run(folder, device=place, resume=command["resume"], progress=False if command["quiet"] else None)
-    for old in folder.glob(DRAWN):
-        old.unlink()
-    drawn = _draw(result, folder)
-    if command["json"]:
-        show_json(result.summary())
-    elif not command["quiet"]:
-        show_table(result.table())
-        if spec.halving:
-            made, wanted = result.runs
+    if json:
+        show_json(found.summary())
+    elif not quiet:
+        show_table(found.table())
+        if found.halving:
+            made, wanted = found.runs
             typer.echo(f"\nHalving: {made:,} of {wanted:,} runs ({made / wanted:.0%}) were made.")
-        files = ["results.parquet", "settings.csv", "summary.json", *drawn, "run.toml"]
-        typer.echo(f"\n{folder}: {', '.join(files)}")
-
-
-def _draw(result: Any, folder: Path) -> list[str]:
-    from driftrank.files import written
-
-    names = []
-    for name, figure in result.figures().items():
-        with written(folder / f"{name}.png") as temporary:
-            figure.savefig(temporary, dpi=150)
-        names.append(f"{name}.png")
-    return names
+        figures = sorted(path.name for path in Path(out).glob(FIGURES))
+        typer.echo(f"\n{out}: {', '.join(['results.parquet', 'settings.csv', 'summary.json', *figures, 'run.toml'])}")

@@ -1,4 +1,4 @@
-"""Click models: how users click, which list is best for them, and how they are learnt from a log."""
+"""Click models: how users click, the best list for them, and fitting to a log."""
 
 from driftrank.clickmodels.base import ClickModel
 from driftrank.clickmodels.ccm import CCM

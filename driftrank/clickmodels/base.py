@@ -1,10 +1,10 @@
-"""What a click model is: how users click, what a list is worth, and which list is best.
+"""The base of click models: how users click, the value of a list, and the best list.
 
 Kernels take ``alpha``, the attraction of every item now, and ``m``, the further parameters of the model in one row.
 
-``click(m, alpha, key, items, clicks)`` is the user. ``chance(m, alpha, k, a, b)`` and ``after(m, alpha, k, a, b,
-clicked)`` say the same in probabilities: the chance that item ``a`` at position ``k`` (from 0) is clicked, given all
-that happened above it, which is summed up in one number, the belief ``b``; and the belief after it. Conditional
+``click(m, alpha, key, items, clicks)`` simulates a user. ``chance(m, alpha, k, a, b)`` and ``after(m, alpha, k, a, b,
+clicked)`` give the probabilities: ``chance`` that item ``a`` at position ``k`` (from 0) is clicked, given the clicks
+above it, summarised by one number, the belief ``b``; ``after`` is the belief after this position. Conditional
 probabilities, likelihoods and perplexities follow from these two.
 """
 
@@ -17,57 +17,57 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, dataclass_tra
 import numpy as np
 from numpy.typing import NDArray
 
-from driftrank.clickmodels.counts import ListCounts, PositionCounts
-from driftrank.clickmodels.em import Options
+from driftrank.clickmodels.fitting.counts import ListCounts, PositionCounts
+from driftrank.clickmodels.fitting.em import FitOptions
 from driftrank.validation import check_choice, check_integer, check_known
 
 if TYPE_CHECKING:
-    from driftrank.clickmodels.fitted import Fit
+    from driftrank.clickmodels.fitting.fit import Fit
 
-#: what a list is worth: the chance of at least one click, the expected number of clicks, the chance that the user
-#: leaves satisfied
+#: values of a list: the probability of at least one click, the expected number of clicks, the probability that the
+#: user leaves satisfied
 OBJECTIVES = ("any", "clicks", "sat")
 
-#: what a parameter belongs to: the whole model, an item, a rank, a rank and the rank of the last click above it
+#: the kinds of parameters: one for the model, by item, by rank, by rank and rank of the last click above it
 ONE, ITEM, RANK, PREVIOUS = "one", "item", "rank", "previous"
 
 
 class ModelKernels(NamedTuple):
-    """The compiled functions of a click model. ``room`` is a row of numbers to work in."""
+    """The compiled functions of a click model. ``work`` is a buffer of :meth:`ClickModel.work_size` floats."""
 
-    #: (m, alpha, key, items, clicks): what a user clicks, and how often; ``key`` holds the user's randomness
+    #: (m, alpha, key, items, clicks): fill in the clicks of the user with the random key ``key``, return their number
     click: Any
-    value: Any  #: (m, alpha, items, room): expected reward of a list
-    optimum: Any  #: (m, alpha, best, room): fill in the best list of that length, return its value
+    value: Any  #: (m, alpha, items, work): expected reward of a list
+    optimum: Any  #: (m, alpha, best, work): fill in the best list of that length, return its value
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClickModel:
-    """How users click, given how attractive items are. Subclasses become frozen dataclasses by themselves.
+    """A model of how users click, given the attraction of items. Subclasses become frozen dataclasses automatically.
 
-    A parameter of every item may be one number, which then holds for all of them.
+    A parameter by item or rank may also be a single number, for all of them.
     """
 
     abstract: ClassVar[bool] = True
-    #: the parameters, and what each belongs to
+    #: the parameters and their kinds
     shape: ClassVar[Mapping[str, str]] = {}
-    #: what a list can be worth; from ``values``
+    #: the keys of ``values``
     objectives: ClassVar[tuple[str, ...]]
-    #: by objective: (m, alpha, items, room) -> what a list is worth
+    #: by objective: (m, alpha, items, work) -> the value of a list
     values: ClassVar[Mapping[str, Any]]
-    #: by objective: (m, alpha, best, room) -> the best list, and what it is worth
+    #: by objective: (m, alpha, best, work) -> the value of the best list, which is filled in
     optima: ClassVar[Mapping[str, Any]]
     click: ClassVar[Any]
     chance: ClassVar[Any]
     after: ClassVar[Any]
-    #: (m, alpha, items, out, room): the chance of a click at every position, whatever happens at the others
+    #: (m, alpha, items, out, work): fill in the marginal probability of a click at every position
     marginals: ClassVar[Any]
-    #: the belief at the top
+    #: the belief at the first position
     first: ClassVar[float] = 1.0
-    #: the counts of a log that it is fitted to: "ratios", "positions" or "lists"
+    #: the statistics of a log that it is fitted to: "ratios", "positions" or "lists"
     statistics: ClassVar[str] = ""
-    #: those that it is fitted to where the usual way is not that of maximum likelihood
+    #: those for maximum likelihood, if the default fit is a closed form that is not
     exact_statistics: ClassVar[str] = ""
 
     objective: str = "any"
@@ -90,29 +90,29 @@ class ClickModel:
         Parameters
         ----------
         log
-            A click log, or its counts: :class:`~driftrank.clickmodels.counts.PositionCounts` or
-            :class:`~driftrank.clickmodels.counts.ListCounts`.
+            A click log, or its counts: :class:`~driftrank.clickmodels.fitting.counts.PositionCounts` or
+            :class:`~driftrank.clickmodels.fitting.counts.ListCounts`.
         options
-            ``prior``, ``per_query``, ``exact``, ``level``, ``max_iterations``, ``tolerance``, as
-            :class:`~driftrank.clickmodels.em.Options` has them.
+            ``prior``, ``per_query``, ``exact``, ``level``, ``max_iterations``, ``tolerance``;
+            :class:`~driftrank.clickmodels.fitting.em.FitOptions` documents them.
         """
         for name in options:
-            check_known("option", name, (field.name for field in dataclasses.fields(Options)))
-        how = Options(**options)
+            check_known("option", name, (field.name for field in dataclasses.fields(FitOptions)))
+        fit_options = FitOptions(**options)
         if not cls.statistics:
-            raise ValueError(f"{cls.__name__}: does not say how it is fitted")
-        counts = log if isinstance(log, (PositionCounts, ListCounts)) else log.counts(cls.counts_for(how.exact))
+            raise ValueError(f"{cls.__name__}: cannot be fitted, it has no statistics")
+        counts = log if isinstance(log, (PositionCounts, ListCounts)) else log.counts(cls.counts_for(fit_options.exact))
         kind = "lists" if isinstance(counts, ListCounts) else "positions" if counts.detailed else "ratios"
-        fine = (cls.statistics, cls.exact_statistics, "positions" if cls.statistics == "ratios" else "")
-        if kind not in fine:
+        usable = (cls.statistics, cls.exact_statistics, "positions" if cls.statistics == "ratios" else "")
+        if kind not in usable:
             raise ValueError(f"log: holds counts of {kind}, but {cls.__name__} is fitted to those of {cls.statistics}")
         if not len(counts):
             raise ValueError("log: holds no lists, so there is nothing to fit")
-        return cls.estimate(counts, how)
+        return cls.estimate(counts, fit_options)
 
     @classmethod
     def counts_for(cls, exact: bool = False) -> str:
-        """Which counts of a log it is fitted to.
+        """The statistics of a log that it is fitted to.
 
         >>> from driftrank.clickmodels import DCM
         >>> DCM.counts_for(), DCM.counts_for(exact=True)
@@ -121,45 +121,45 @@ class ClickModel:
         return (exact and cls.exact_statistics) or cls.statistics
 
     @classmethod
-    def estimate(cls, counts: Any, options: Options) -> Fit:
-        """The estimates from counts of the right kind; :meth:`fit` looks at them first."""
-        raise NotImplementedError(f"{cls.__name__} does not say how it is estimated")
+    def estimate(cls, counts: Any, options: FitOptions) -> Fit:
+        """Estimate from statistics of the right kind, which :meth:`fit` has checked."""
+        raise NotImplementedError(f"{cls.__name__}.estimate")
 
     def row(self, L: int, K: int) -> NDArray[np.float64]:
-        """The parameters ``m`` for lists of K of L items: single numbers, those of items, those of ranks."""
+        """The parameters ``m`` for lists of K of L items: single numbers, then by item, then by rank."""
         parts: list[Any] = []
         for kind in (ONE, ITEM, RANK, PREVIOUS):
             for name in (n for n, k in self.shape.items() if k == kind):
                 parts.append(_spread(name, getattr(self, name), kind, L, K))
         return np.concatenate([np.zeros(0), *parts])
 
-    def room(self, L: int, K: int) -> int:
-        """How many numbers the kernels need to work in."""
+    def work_size(self, L: int, K: int) -> int:
+        """The number of floats in the buffer ``work`` of the kernels."""
         return L * (K + 2) + 4 * K + 4
 
     def kernels(self) -> ModelKernels:
         return ModelKernels(type(self).click, self.values[self.objective], self.optima[self.objective])
 
     def reward(self, attraction: Any, ranking: Any) -> float:
-        """What showing the items at these indices is worth, by the objective.
+        """The value of showing the items at these indices, by the objective.
 
         >>> from driftrank.clickmodels import CM
         >>> round(CM().reward([0.5, 0.2, 0.9], [0, 1]), 3)
         0.6
         """
-        alpha, items, m, room = self._given(attraction, ranking)
-        return float(self.kernels().value(m, alpha, items, room))
+        alpha, items, m, work = self._given(attraction, ranking)
+        return float(self.kernels().value(m, alpha, items, work))
 
     def best(self, attraction: Any, k: int) -> list[int]:
         """The best list of k items, as indices."""
         alpha = check_attraction(attraction)
         check_integer("k", k, 1, len(alpha))
         best = np.zeros(k, np.uint32)
-        self.kernels().optimum(self.row(len(alpha), k), alpha, best, np.zeros(self.room(len(alpha), k)))
+        self.kernels().optimum(self.row(len(alpha), k), alpha, best, np.zeros(self.work_size(len(alpha), k)))
         return [int(a) for a in best]
 
     def simulate(self, attraction: Any, ranking: Any, key: int) -> list[int]:
-        """The click vector of the user that the 64 random bits ``key`` stand for."""
+        """The click vector of the user with the random key ``key`` (64 bits)."""
         alpha, items, m, _ = self._given(attraction, ranking)
         check_integer("key", key, 0, 2**64 - 1)
         clicks = np.zeros(len(items), np.int8)
@@ -167,7 +167,7 @@ class ClickModel:
         return [int(c) for c in clicks]
 
     def conditional(self, attraction: Any, ranking: Any, clicks: Any) -> list[float]:
-        """The probability of what happened at every position, given what happened above it.
+        """The probability of the click or no click at every position, given those above it.
 
         >>> from driftrank.clickmodels import CM
         >>> CM().conditional([0.5, 0.2], [0, 1], [0, 1])
@@ -176,7 +176,7 @@ class ClickModel:
         alpha, items, m, _ = self._given(attraction, ranking)
         vector = [int(c) for c in clicks]
         if len(vector) != len(items) or any(c not in (0, 1) for c in vector):
-            raise ValueError(f"clicks={clicks!r}: must be {len(items)} zeros and ones, one for every position")
+            raise ValueError(f"clicks={clicks!r}: must be {len(items)} zeros and ones, one per position")
         out = []
         b = self.first
         for k, (a, c) in enumerate(zip(items, vector, strict=True)):
@@ -195,19 +195,19 @@ class ClickModel:
         return float(np.prod(self.conditional(attraction, ranking, clicks)))
 
     def click_probabilities(self, attraction: Any, ranking: Any) -> list[float]:
-        """The probability of a click at every position, whatever happens at the others.
+        """The marginal probability of a click at every position.
 
         >>> from driftrank.clickmodels import CM
         >>> CM().click_probabilities([0.5, 0.2], [0, 1])
         [0.5, 0.1]
         """
-        alpha, items, m, room = self._given(attraction, ranking)
+        alpha, items, m, work = self._given(attraction, ranking)
         out = np.zeros(len(items))
-        type(self).marginals(m, alpha, items, out, room)
+        type(self).marginals(m, alpha, items, out, work)
         return [float(p) for p in out]
 
     def only(self, slots: Iterable[int]) -> Self:
-        """The model of the users of some of the items.
+        """The model for some of the items.
 
         >>> from driftrank.clickmodels import SDBN
         >>> SDBN(satisfaction=(0.1, 0.2, 0.3)).only([2, 0]).satisfaction
@@ -219,12 +219,12 @@ class ClickModel:
         return dataclasses.replace(self, **fewer)
 
     def to_dict(self) -> dict[str, Any]:
-        """The parameters, as they stand in a file of models beside the attraction."""
+        """The parameters, as in a models file beside the attraction."""
         return {name: _listed(getattr(self, name)) for name in self.shape}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], **others: Any) -> Self:
-        """From such parameters; ``others`` are not of the file, such as the objective."""
+        """From such parameters; ``others`` are fields that the file does not have, such as the objective."""
         for name in values:
             if name != "attraction":
                 check_known(f"parameter of {cls.__name__}", name, cls.shape)
@@ -237,11 +237,11 @@ class ClickModel:
         alpha = check_attraction(attraction)
         items = _slots(ranking, len(alpha))
         L, K = len(alpha), len(items)
-        return alpha, items, self.row(L, K), np.zeros(self.room(L, K))
+        return alpha, items, self.row(L, K), np.zeros(self.work_size(L, K))
 
 
 def _checked(name: str, value: Any, kind: str) -> Any:
-    """A parameter as numbers that can be compared: a probability, or tuples of them."""
+    """A parameter as a probability, or tuples of them, which can be compared."""
     if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
         return float(check_attraction([value], name)[0])
     if kind == ONE:
@@ -251,15 +251,15 @@ def _checked(name: str, value: Any, kind: str) -> Any:
         for r, row in enumerate(rows):
             if len(row) != len(rows):
                 raise ValueError(
-                    f"{name}[{r}]: must hold {len(rows)} probabilities, as many as there are ranks: by the rank of "
-                    "the last click above it, and at the end without one"
+                    f"{name}[{r}]: must hold {len(rows)} probabilities, one per rank: by the rank of the last click "
+                    "above it, and at the end without one"
                 )
         return tuple(tuple(map(float, check_attraction(row, f"{name}[{r}]"))) for r, row in enumerate(rows))
     return tuple(map(float, check_attraction(value, name)))
 
 
 def _spread(name: str, value: Any, kind: str, L: int, K: int) -> NDArray[np.float64]:
-    """A parameter as the kernels get it."""
+    """A parameter as an array for the kernels."""
     if kind == ONE:
         return np.array([value])
     if kind == ITEM:
@@ -269,7 +269,7 @@ def _spread(name: str, value: Any, kind: str, L: int, K: int) -> NDArray[np.floa
     if isinstance(value, float):
         return np.full(K if kind == RANK else K * K, value)
     if len(value) < K:
-        raise ValueError(f"{name}: is known for {len(value)} ranks, too few for lists of {K}")
+        raise ValueError(f"{name}: has {len(value)} ranks, too few for lists of {K}")
     if kind == RANK:
         return np.array(value[:K])
     table = np.array(value)[:K]
@@ -281,7 +281,7 @@ def _listed(value: Any) -> Any:
 
 
 def _slots(ranking: Any, L: int) -> NDArray[np.uint32]:
-    """A list of items as kernels get it; they trust it to be one."""
+    """A ranking as an array for the kernels, which do not check it."""
     items = [a.item() if isinstance(a, np.integer) else a for a in ranking]
     for position, a in enumerate(items):
         check_integer(f"ranking[{position}]", a, 0, L - 1)

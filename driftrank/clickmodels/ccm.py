@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from driftrank.clickmodels.base import ONE, ClickModel
-from driftrank.clickmodels.chain import (
+from driftrank.clickmodels.best_list.chain import (
     attraction_of,
     chain_marginals,
     chain_optimum,
@@ -16,18 +16,18 @@ from driftrank.clickmodels.chain import (
     still_reading,
     unclicked,
 )
-from driftrank.clickmodels.counts import ListCounts
-from driftrank.clickmodels.em import Options
-from driftrank.clickmodels.fitted import Fit
-from driftrank.clickmodels.hidden import Hidden
-from driftrank.clickmodels.reading import fit_reading
+from driftrank.clickmodels.fitting.cascade_em import fit_cascade
+from driftrank.clickmodels.fitting.counts import ListCounts
+from driftrank.clickmodels.fitting.e_step import HiddenKernels
+from driftrank.clickmodels.fitting.em import FitOptions
+from driftrank.clickmodels.fitting.fit import Fit
 from driftrank.kernels import kernel
 from driftrank.kernels.rng import derive, uniform
 
 
 @kernel
 def _goes_on_clicked(m, alpha, a):
-    """After a click: the item turns out relevant with the probability that it attracts."""
+    """After a click: the item is relevant with the probability of its attraction."""
     return m[1] * (1.0 - alpha[a]) + m[2] * alpha[a]
 
 
@@ -49,7 +49,7 @@ def _click_counts(x, g, k, on, off, x_num, x_den, g_num, g_den):
         go_on = g[1] * (1.0 - x[0]) + g[2] * x[0]
         relevant_on = on * x[0] * g[2] / go_on
         relevant = relevant_on + off * x[0] * (1.0 - g[2]) / (1.0 - go_on)
-        x_num[0] += relevant  # the click is one sign of attraction, the relevance that comes out after it another
+        x_num[0] += relevant  # the click is one observation of attraction, the relevance a second
         x_den[0] += 1.0
         g_num[1] += on - relevant_on
         g_den[1] += 1.0 - relevant
@@ -74,16 +74,16 @@ def _reads_on(m, alpha, k, a, own, clicked):
 
 class CCM(ClickModel):
     r"""The click chain model: users read on with probability :math:`\tau_1` after an item that they did not click,
-    :math:`\tau_2` after a click on one that turns out not relevant, :math:`\tau_3` after a relevant one; an item is
-    relevant with the probability that it attracts (Guo et al., 2009).
+    :math:`\tau_2` after a click on one that is not relevant, :math:`\tau_3` after a relevant one; an item is relevant
+    with the probability of its attraction (Guo et al., 2009).
 
-    Objectives: ``"clicks"``, best by a dynamic program (:mod:`driftrank.clickmodels.chain`), and ``"any"``, best with
-    the most attractive items in decreasing order.
+    Objectives: ``"clicks"``, best by a dynamic program (:mod:`driftrank.clickmodels.best_list.chain`), and ``"any"``,
+    best with the most attractive items in decreasing order.
 
     Parameters
     ----------
     continue_no_click, continue_click_not_relevant, continue_click_relevant
-        :math:`\tau_1, \tau_2, \tau_3`; the last two are those of the Yandex log, rounded.
+        :math:`\tau_1, \tau_2, \tau_3`; the last two are fitted to the Yandex log, rounded.
 
     >>> CCM().best([0.1, 0.9, 0.5], 2)
     [2, 1]
@@ -113,6 +113,6 @@ class CCM(ClickModel):
         return _goes_on_clicked(m, alpha, a) if clicked else m[0] * still_reading(alpha[a], b)
 
     @classmethod
-    def estimate(cls, counts: ListCounts, options: Options) -> Fit:
-        """EM over whole lists: which part of the list was read, and which clicked items were relevant, is hidden."""
-        return fit_reading(cls, Hidden(_read_on, _click_counts, _skip_counts), counts, options)
+    def estimate(cls, counts: ListCounts, options: FitOptions) -> Fit:
+        """EM over whole lists; hidden are how far the list was read and which clicked items were relevant."""
+        return fit_cascade(cls, HiddenKernels(_read_on, _click_counts, _skip_counts), counts, options)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 from driftrank.clickmodels.base import ClickModel
-from driftrank.clickmodels.chain import chain_marginals, chance_if_read, still_reading
-from driftrank.clickmodels.counting import Ratio, by_pair, fit_ratios
-from driftrank.clickmodels.counts import PositionCounts
-from driftrank.clickmodels.em import Options
-from driftrank.clickmodels.fitted import Fit
-from driftrank.clickmodels.placed import most_attractive
+from driftrank.clickmodels.best_list.by_position import most_attractive
+from driftrank.clickmodels.best_list.chain import chain_marginals, chance_if_read, still_reading
+from driftrank.clickmodels.fitting.counts import PositionCounts
+from driftrank.clickmodels.fitting.em import FitOptions
+from driftrank.clickmodels.fitting.fit import Fit
+from driftrank.clickmodels.fitting.ratios import RatioCounts, by_pair, fit_ratios
 from driftrank.kernels import kernel
 from driftrank.kernels.rng import derive, uniform
 
@@ -21,8 +21,8 @@ def _not_attracted(m, alpha, k, a):
 
 
 @kernel
-def any_click(m, alpha, items, room):
-    """The chance of a click where everything is read until the first one."""
+def any_click(m, alpha, items, work):
+    """The probability of a click if everything is read down to the first one."""
     missed = 1.0
     for i in range(items.shape[0]):
         missed *= 1.0 - alpha[items[i]]
@@ -30,7 +30,7 @@ def any_click(m, alpha, items, room):
 
 
 @kernel
-def best_for_any_click(m, alpha, best, room):
+def best_for_any_click(m, alpha, best, work):
     most_attractive(alpha, best)
     missed = 1.0
     for i in range(best.shape[0]):
@@ -39,7 +39,7 @@ def best_for_any_click(m, alpha, best, room):
 
 
 def _click(m, alpha, key, items, clicks):
-    # each item has its own randomness, so that whether it attracts this user does not depend on the list
+    # each item has its own random key, so that whether it attracts this user does not depend on the list
     n = items.shape[0]
     i = 0
     clicked = 0
@@ -55,7 +55,7 @@ def _click(m, alpha, key, items, clicks):
 
 
 def _click_of_all(m, alpha, key, items, clicks):
-    # the same, looking at all items
+    # the same without an early exit, for GPUs
     clicked = 0
     for i in range(items.shape[0]):
         a = items[i]
@@ -70,7 +70,7 @@ class CM(ClickModel):
     al., 2008).
 
     The reward of a list is the probability of a click, :math:`1 - \prod_k (1 - \alpha(R(k)))` (eq. 1 in expectation),
-    by every objective. It does not depend on the order, so the K most attractive items in any order are a best list.
+    for every objective. It does not depend on the order: the K most attractive items in any order are a best list.
 
     >>> CM().best([0.1, 0.9, 0.5], 2)
     [1, 2]
@@ -90,8 +90,8 @@ class CM(ClickModel):
         return 0.0 if clicked else still_reading(alpha[a], b)
 
     @classmethod
-    def estimate(cls, counts: PositionCounts, options: Options) -> Fit:
-        """Clicks over views, in the part of every list that ends with its first click."""
+    def estimate(cls, counts: PositionCounts, options: FitOptions) -> Fit:
+        """Clicks over views, counted down to the first click of every list."""
         read = counts.previous == 0
         clicks, views = by_pair(counts, counts.clicks * read), by_pair(counts, counts.views * read)
-        return fit_ratios(cls, counts, {"attraction": Ratio(clicks, views)}, options)
+        return fit_ratios(cls, counts, {"attraction": RatioCounts(clicks, views)}, options)

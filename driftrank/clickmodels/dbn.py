@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from driftrank.clickmodels.base import ITEM, ONE, ClickModel
-from driftrank.clickmodels.chain import (
+from driftrank.clickmodels.best_list.chain import (
     attraction_of,
     chain_marginals,
     chain_optimum,
@@ -16,11 +16,11 @@ from driftrank.clickmodels.chain import (
     still_reading,
     unclicked,
 )
-from driftrank.clickmodels.counts import ListCounts
-from driftrank.clickmodels.em import Options
-from driftrank.clickmodels.fitted import Fit
-from driftrank.clickmodels.hidden import Hidden
-from driftrank.clickmodels.reading import fit_reading
+from driftrank.clickmodels.fitting.cascade_em import fit_cascade
+from driftrank.clickmodels.fitting.counts import ListCounts
+from driftrank.clickmodels.fitting.e_step import HiddenKernels
+from driftrank.clickmodels.fitting.em import FitOptions
+from driftrank.clickmodels.fitting.fit import Fit
 from driftrank.kernels import kernel
 from driftrank.kernels.rng import derive, uniform
 
@@ -45,7 +45,7 @@ def _click_counts(x, g, k, on, off, x_num, x_den, g_num, g_den):
     x_num[0] += 1.0
     x_den[0] += 1.0
     if on + off > 0.0:
-        satisfied = off * x[1] / (1.0 - g[0] * (1.0 - x[1]))  # who leaves is satisfied, or not and leaves all the same
+        satisfied = off * x[1] / (1.0 - g[0] * (1.0 - x[1]))  # users who leave are satisfied, or leave unsatisfied
         x_num[1] += satisfied
         x_den[1] += 1.0
         g_num[0] += on
@@ -66,12 +66,12 @@ def _reads_on(m, alpha, k, a, own, clicked):
 
 
 class DBN(ClickModel):
-    r"""The dynamic Bayesian network: a click satisfies the user with the item's own probability s, and then he leaves;
-    an unsatisfied user reads on with probability :math:`\gamma` (Chapelle and Zhang, 2009).
+    r"""The dynamic Bayesian network: a click satisfies the user with the item's own probability s, who then leaves; an
+    unsatisfied user reads on with probability :math:`\gamma` (Chapelle and Zhang, 2009).
 
-    Objectives: ``"sat"``, the chance that the user leaves satisfied, best with the items of largest :math:`\alpha s` in
-    decreasing order; ``"any"``, best with the most attractive items in decreasing order; ``"clicks"``, best by a
-    dynamic program (:mod:`driftrank.clickmodels.chain`).
+    Objectives: ``"sat"``, the probability that the user leaves satisfied, best with the items of largest
+    :math:`\alpha s` in decreasing order; ``"any"``, best with the most attractive items in decreasing order;
+    ``"clicks"``, best by a dynamic program (:mod:`driftrank.clickmodels.best_list.chain`).
 
     Parameters
     ----------
@@ -111,6 +111,6 @@ class DBN(ClickModel):
         return m[0] * (1.0 - m[1 + a] if clicked else still_reading(alpha[a], b))
 
     @classmethod
-    def estimate(cls, counts: ListCounts, options: Options) -> Fit:
-        """EM over whole lists: which part of the list was read, and whether the last click satisfied, is hidden."""
-        return fit_reading(cls, Hidden(_read_on, _click_counts, _skip_counts), counts, options)
+    def estimate(cls, counts: ListCounts, options: FitOptions) -> Fit:
+        """EM over whole lists; hidden are how far the list was read and whether the last click satisfied."""
+        return fit_cascade(cls, HiddenKernels(_read_on, _click_counts, _skip_counts), counts, options)

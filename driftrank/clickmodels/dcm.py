@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from driftrank.clickmodels.base import RANK, ClickModel
-from driftrank.clickmodels.chain import chain_marginals, chance_if_read, reading_user, still_reading
+from driftrank.clickmodels.best_list.branch_and_bound import searched_optimum
+from driftrank.clickmodels.best_list.by_position import missed_value, placed_optimum
+from driftrank.clickmodels.best_list.chain import chain_marginals, chance_if_read, reading_user, still_reading
 from driftrank.clickmodels.cm import any_click, best_for_any_click
-from driftrank.clickmodels.counting import Ratio, by_pair, by_rank, fit_ratios
-from driftrank.clickmodels.counts import ListCounts, PositionCounts
-from driftrank.clickmodels.em import Options
-from driftrank.clickmodels.fitted import Fit
-from driftrank.clickmodels.hidden import Hidden, read_or_not
-from driftrank.clickmodels.placed import missed_value, placed_optimum
-from driftrank.clickmodels.reading import fit_reading
-from driftrank.clickmodels.searched import searched_optimum
+from driftrank.clickmodels.fitting.cascade_em import fit_cascade
+from driftrank.clickmodels.fitting.counts import ListCounts, PositionCounts
+from driftrank.clickmodels.fitting.e_step import HiddenKernels, count_read
+from driftrank.clickmodels.fitting.em import FitOptions
+from driftrank.clickmodels.fitting.fit import Fit
+from driftrank.clickmodels.fitting.ratios import RatioCounts, by_pair, by_rank, fit_ratios
 from driftrank.kernels import kernel
 from driftrank.kernels.rng import derive, uniform
 
-#: in the Yandex log
+#: fitted to the Yandex log
 YANDEX = (0.656, 0.487, 0.461, 0.463, 0.456, 0.471, 0.503, 0.548, 0.654, 1.0)
 
 
@@ -34,7 +34,7 @@ def _go_on(m, alpha, k, a):
 
 
 @kernel
-def _clicks(m, alpha, items, room):
+def _clicks(m, alpha, items, work):
     total = 0.0
     reading = 1.0
     for k in range(items.shape[0]):
@@ -68,15 +68,15 @@ class DCM(ClickModel):
     r"""The dependent click model: after a click at rank k users leave with probability :math:`v_k`, otherwise they
     read on (Guo, Liu and Wang, 2009).
 
-    Objectives: ``"sat"``, the chance to leave after a click, :math:`1 - \prod_k (1 - v_k \alpha(R_k))`, best with the
-    k-th most attractive item at the k-th largest v; ``"any"``, as in the cascade model; ``"clicks"``, for which no
-    order of the items is best, so that the list is searched for
-    (:func:`~driftrank.clickmodels.searched.searched_optimum`).
+    Objectives: ``"sat"``, the probability to leave after a click, :math:`1 - \prod_k (1 - v_k \alpha(R_k))`, best with
+    the k-th most attractive item at the k-th largest v; ``"any"``, as in the cascade model; ``"clicks"``, for which no
+    order of the items is best in general and the list is searched for
+    (:func:`~driftrank.clickmodels.best_list.branch_and_bound.searched_optimum`).
 
     Parameters
     ----------
     stop_after_click
-        v, by rank; by default that of the Yandex log, for lists of up to 10.
+        v, by rank; by default fitted to the Yandex log, for lists of up to 10.
 
     >>> DCM(stop_after_click=(0.2, 0.6)).best([0.1, 0.9, 0.5], 2)
     [2, 1]
@@ -105,11 +105,13 @@ class DCM(ClickModel):
         return 1.0 - m[k] if clicked else still_reading(alpha[a], b)
 
     @classmethod
-    def estimate(cls, counts: PositionCounts | ListCounts, options: Options) -> Fit:
-        r"""From lists by EM. From positions in closed form (Guo, Liu and Wang, 2009), as though nobody read on after
-        the last click: :math:`\alpha` is clicks over views down to it, :math:`v_k` last clicks over clicks."""
+    def estimate(cls, counts: PositionCounts | ListCounts, options: FitOptions) -> Fit:
+        r"""From lists by EM. From positions in closed form (Guo, Liu and Wang, 2009), assuming that nobody reads on
+        after the last click: :math:`\alpha` is clicks over views down to it, :math:`v_k` last clicks over clicks."""
         if isinstance(counts, ListCounts):
-            return fit_reading(cls, Hidden(_read_on, _click_counts, read_or_not), counts, options)
+            return fit_cascade(cls, HiddenKernels(_read_on, _click_counts, count_read), counts, options)
         clicks, last = (by_rank(counts, n, options.per_query) for n in (counts.clicks, counts.last_clicks))
-        attraction = Ratio(by_pair(counts, counts.clicks), by_pair(counts, counts.examined))
-        return fit_ratios(cls, counts, {"attraction": attraction, "stop_after_click": Ratio(last, clicks)}, options)
+        attraction = RatioCounts(by_pair(counts, counts.clicks), by_pair(counts, counts.examined))
+        return fit_ratios(
+            cls, counts, {"attraction": attraction, "stop_after_click": RatioCounts(last, clicks)}, options
+        )

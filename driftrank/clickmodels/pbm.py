@@ -8,15 +8,15 @@ from typing import ClassVar
 import numpy as np
 
 from driftrank.clickmodels.base import RANK, ClickModel
-from driftrank.clickmodels.counts import PositionCounts
-from driftrank.clickmodels.em import Options
-from driftrank.clickmodels.examination import fit_examination
-from driftrank.clickmodels.fitted import Fit
-from driftrank.clickmodels.placed import missed_value, placed_optimum
+from driftrank.clickmodels.best_list.by_position import missed_value, placed_optimum
+from driftrank.clickmodels.fitting.counts import PositionCounts
+from driftrank.clickmodels.fitting.em import FitOptions
+from driftrank.clickmodels.fitting.examination_em import fit_examination
+from driftrank.clickmodels.fitting.fit import Fit
 from driftrank.kernels import kernel
 from driftrank.kernels.rng import derive, uniform
 
-#: in the Yandex log
+#: fitted to the Yandex log
 YANDEX = (1.0, 0.959, 0.761, 0.592, 0.457, 0.386, 0.331, 0.284, 0.262, 0.267)
 
 
@@ -26,7 +26,7 @@ def _examination(m, k, K):
 
 
 @kernel
-def _clicks(m, alpha, items, room):
+def _clicks(m, alpha, items, work):
     total = 0.0
     for k in range(items.shape[0]):
         total += m[k] * alpha[items[k]]
@@ -37,8 +37,8 @@ _any = missed_value(_examination)
 
 
 class PBM(ClickModel):
-    r"""The position-based model: position k is read with probability :math:`\kappa_k`, whatever else happens, and an
-    item that is read and attracts is clicked (Richardson, Dominowska and Ragno, 2007).
+    r"""The position-based model: position k is read with probability :math:`\kappa_k`, independently of the
+    others, and an item that is read and attracts is clicked (Richardson, Dominowska and Ragno, 2007).
 
     Objectives: ``"clicks"``, :math:`\sum_k \kappa_k \alpha(R_k)`, and ``"any"``; both are best with the k-th most
     attractive item at the k-th largest :math:`\kappa`.
@@ -46,7 +46,7 @@ class PBM(ClickModel):
     Parameters
     ----------
     examination
-        :math:`\kappa`, by rank; by default that of the Yandex log, for lists of up to 10.
+        :math:`\kappa`, by rank; by default fitted to the Yandex log, for lists of up to 10.
 
     >>> PBM(examination=(0.5, 1)).best([0.1, 0.9, 0.5], 2)
     [2, 1]
@@ -83,13 +83,13 @@ class PBM(ClickModel):
 
     @staticmethod
     @kernel
-    def marginals(m, alpha, items, out, room):
+    def marginals(m, alpha, items, out, work):
         for k in range(items.shape[0]):
             out[k] = m[k] * alpha[items[k]]
 
     @classmethod
-    def estimate(cls, counts: PositionCounts, options: Options) -> Fit:
-        r"""EM (:mod:`driftrank.clickmodels.examination`). Only products of attraction and examination show, so
-        :math:`\kappa_1 = 1`."""
+    def estimate(cls, counts: PositionCounts, options: FitOptions) -> Fit:
+        r"""EM (:mod:`driftrank.clickmodels.fitting.examination_em`). Only products of attraction and examination
+        can be identified, so :math:`\kappa_1 = 1`."""
         rank = counts.rank.astype(np.int64) - 1
         return fit_examination(cls, counts, rank, counts.k, lambda kappa, unknown: kappa, options)

@@ -1,4 +1,4 @@
-"""The click models there are, found by looking."""
+"""The registry of click models, found by reflection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def click_models() -> dict[str, type[ClickModel]]:
 
 
 def click_model(name: str) -> type[ClickModel]:
-    """The click model of that name, in any case: ``sDBN`` is ``SDBN``.
+    """The click model of that name; case does not matter, ``sDBN`` is ``SDBN``.
 
     >>> click_model("sDBN").__name__
     'SDBN'
@@ -26,7 +26,7 @@ def click_model(name: str) -> type[ClickModel]:
 
 
 def parse_click_model(spec: str, **given: Any) -> ClickModel:
-    """A click model written as ``NAME`` or ``NAME:key=value,...``; ``given`` are parameters that text cannot give.
+    """Parse ``NAME`` or ``NAME:key=value,...``; ``given`` are parameters that text cannot express.
 
     >>> parse_click_model("DBN:continuation=0.8,objective=clicks").objective
     'clicks'

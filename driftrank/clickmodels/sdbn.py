@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.clickmodels.base import ITEM
-from driftrank.clickmodels.counting import Ratio, by_pair, fit_ratios
-from driftrank.clickmodels.counts import ListCounts, PositionCounts
 from driftrank.clickmodels.dbn import DBN
-from driftrank.clickmodels.em import Options
-from driftrank.clickmodels.fitted import Fit
-from driftrank.clickmodels.hidden import Hidden, read_or_not
-from driftrank.clickmodels.reading import fit_reading
+from driftrank.clickmodels.fitting.cascade_em import fit_cascade
+from driftrank.clickmodels.fitting.counts import ListCounts, PositionCounts
+from driftrank.clickmodels.fitting.e_step import HiddenKernels, count_read
+from driftrank.clickmodels.fitting.em import FitOptions
+from driftrank.clickmodels.fitting.fit import Fit
+from driftrank.clickmodels.fitting.ratios import RatioCounts, by_pair, fit_ratios
 from driftrank.kernels import kernel
 
 
@@ -36,7 +36,7 @@ class SDBN(DBN):
     r"""The simplified dynamic Bayesian network: :class:`DBN` in which only satisfied users leave,
     :math:`\gamma = 1` (Chapelle and Zhang, 2009).
 
-    Every item above the last click has been read, which makes it easy to fit. Objectives: ``"sat"``, best with the
+    Every item above the last click has been read, which makes fitting easy. Objectives: ``"sat"``, best with the
     items of largest :math:`\alpha s`, in any order; ``"any"``, as in the cascade model; ``"clicks"``, by a dynamic
     program, items that satisfy less first.
 
@@ -58,11 +58,11 @@ class SDBN(DBN):
         return np.append(1.0, super().row(L, K))
 
     @classmethod
-    def estimate(cls, counts: PositionCounts | ListCounts, options: Options) -> Fit:
-        r"""From lists by EM. From positions in closed form (Chapelle and Zhang, 2009), as though nobody read on after
-        the last click: :math:`\alpha` is clicks over views down to the last click, s last clicks over clicks."""
+    def estimate(cls, counts: PositionCounts | ListCounts, options: FitOptions) -> Fit:
+        r"""From lists by EM. From positions in closed form (Chapelle and Zhang, 2009), assuming that nobody reads on
+        after the last click: :math:`\alpha` is clicks over views down to the last click, s last clicks over clicks."""
         if isinstance(counts, ListCounts):
-            return fit_reading(cls, Hidden(_read_on, _click_counts, read_or_not), counts, options)
+            return fit_cascade(cls, HiddenKernels(_read_on, _click_counts, count_read), counts, options)
         clicks, last = by_pair(counts, counts.clicks), by_pair(counts, counts.last_clicks)
-        attraction = Ratio(clicks, by_pair(counts, counts.examined))
-        return fit_ratios(cls, counts, {"attraction": attraction, "satisfaction": Ratio(last, clicks)}, options)
+        attraction = RatioCounts(clicks, by_pair(counts, counts.examined))
+        return fit_ratios(cls, counts, {"attraction": attraction, "satisfaction": RatioCounts(last, clicks)}, options)

@@ -8,16 +8,16 @@ from typing import ClassVar
 import numpy as np
 
 from driftrank.clickmodels.base import PREVIOUS, ClickModel
-from driftrank.clickmodels.counts import PositionCounts
-from driftrank.clickmodels.em import Numbers, Options
-from driftrank.clickmodels.examination import fit_examination
-from driftrank.clickmodels.fitted import Fit
-from driftrank.clickmodels.placed import missed_value, placed_optimum
-from driftrank.clickmodels.searched import searched_optimum
+from driftrank.clickmodels.best_list.branch_and_bound import searched_optimum
+from driftrank.clickmodels.best_list.by_position import missed_value, placed_optimum
+from driftrank.clickmodels.fitting.counts import PositionCounts
+from driftrank.clickmodels.fitting.em import FitOptions, Numbers
+from driftrank.clickmodels.fitting.examination_em import fit_examination
+from driftrank.clickmodels.fitting.fit import Fit
 from driftrank.kernels import kernel
 from driftrank.kernels.rng import derive, uniform
 
-#: in the Yandex log: by rank, then by the rank of the last click above it; at the end without one
+#: fitted to the Yandex log: by rank, then by the rank of the last click above it; at the end without one
 YANDEX = (
     (0.200, 0.200, 0.200, 0.200, 0.200, 0.200, 0.200, 0.200, 0.200, 1.000),
     (0.990, 0.200, 0.200, 0.200, 0.200, 0.200, 0.200, 0.200, 0.200, 0.885),
@@ -34,25 +34,25 @@ YANDEX = (
 
 @kernel
 def _ranks(m):
-    """Of how many ranks the table is."""
+    """The number of ranks of the table."""
     return np.int64(np.sqrt(m.shape[0]) + 0.5)
 
 
 @kernel
 def _unclicked(m, k, K):
-    """The chance that rank ``k`` is read when nothing above it was clicked."""
+    """The probability that rank ``k`` is read if nothing above it was clicked."""
     return m[k * _ranks(m)]
 
 
 @kernel
 def _fill_marginals(m, alpha, items, out):
-    """The chance of a click at every position: the sum over where the last click above it was."""
+    """The probability of a click at every position: the sum over the ranks of the last click above it."""
     n = items.shape[0]
     K = _ranks(m)
     for k in range(n):
         a = items[k]
         total = 0.0
-        later = 1.0  # the chance that nothing between position j and k was clicked, given that j was, or nothing above
+        later = 1.0  # the probability that the last click above k was at j (0: none)
         for j in range(k + 1):  # 0: no click; else the click was at position j - 1
             later = 1.0 if j == 0 else out[j - 1]
             for i in range(j, k):
@@ -62,11 +62,11 @@ def _fill_marginals(m, alpha, items, out):
 
 
 @kernel
-def _clicks(m, alpha, items, room):
-    _fill_marginals(m, alpha, items, room)
+def _clicks(m, alpha, items, work):
+    _fill_marginals(m, alpha, items, work)
     total = 0.0
     for k in range(items.shape[0]):
-        total += room[k]
+        total += work[k]
     return total
 
 
@@ -74,18 +74,18 @@ _any = missed_value(_unclicked)
 
 
 class UBM(ClickModel):
-    r"""The user browsing model: whether rank k is read depends on k and on the rank of the last click above it
+    r"""The user browsing model: the probability to read rank k depends on k and on the rank of the last click above
     (Dupret and Piwowarski, 2008).
 
-    Objectives: ``"clicks"``, for which no order of the items is best, so that the list is searched for
-    (:func:`~driftrank.clickmodels.searched.searched_optimum`); ``"any"``, best with the k-th most attractive item at
-    the rank that is k-th most likely to be read by those who have not clicked.
+    Objectives: ``"clicks"``, for which no order of the items is best in general and the list is searched for
+    (:func:`~driftrank.clickmodels.best_list.branch_and_bound.searched_optimum`); ``"any"``, best with the k-th
+    most attractive item at the rank that users without a click are k-th most likely to read.
 
     Parameters
     ----------
     examination
-        By rank, then by the rank of the last click above it; the last number of a row holds for no click above. By
-        default that of the Yandex log, for lists of up to 10.
+        By rank, then by the rank of the last click above it; the last number of a row is for no click above. By
+        default fitted to the Yandex log, for lists of up to 10.
 
     >>> UBM(examination=((0, 0.5), (0, 1))).best([0.1, 0.9, 0.5], 2)
     [2, 1]
@@ -128,13 +128,14 @@ class UBM(ClickModel):
 
     @staticmethod
     @kernel
-    def marginals(m, alpha, items, out, room):
+    def marginals(m, alpha, items, out, work):
         _fill_marginals(m, alpha, items, out)
 
     @classmethod
-    def estimate(cls, counts: PositionCounts, options: Options) -> Fit:
-        """EM (:mod:`driftrank.clickmodels.examination`). Only products of attraction and examination show, so the first
-        rank is read for certain. What cannot happen, a click above from below, has the mean of the prior."""
+    def estimate(cls, counts: PositionCounts, options: FitOptions) -> Fit:
+        """EM (:mod:`driftrank.clickmodels.fitting.examination_em`). Only products of attraction and examination
+        can be identified, so the first rank is certainly read. Impossible cells, with the last click below, have the
+        mean of the prior."""
         k = counts.k
         below, above = np.tril_indices(k)  # rank r, from 0, after a click at rank p, from 1; p = 0: none
         rank = counts.rank.astype(np.int64) - 1

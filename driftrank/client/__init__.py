@@ -1,6 +1,6 @@
-"""Clients of the ranking service: ``Client``, and ``AsyncClient`` for programs that run on asyncio.
+"""Clients of the ranking service: ``Client``, and ``AsyncClient`` for asyncio.
 
-A page never fails because of the service. Where nothing listens, as here, the items come as they were given:
+A page never fails because of the service. If nothing listens, as here, the items come back in the order given:
 
 >>> from driftrank.client import Client
 >>> with Client("http://127.0.0.1:1") as client:
@@ -8,15 +8,17 @@ A page never fails because of the service. Where nothing listens, as here, the i
 ...     client.feedback(ranking.event_id, clicks=["blue"])
 >>> [item.id for item in ranking.items]
 ['red', 'blue', 'green']
+
+The distribution ``driftrank-client`` (the folder ``client/``) ships the same files as the package ``driftrank_client``.
+Imports of other parts of driftrank are therefore relative, and limited to ``extras``, ``validation`` and ``wire``.
 """
 
-try:
-    from driftrank.client.asynchronous import AsyncClient
-    from driftrank.client.blocking import Client
-    from driftrank.client.errors import InvalidRequest, NotFound, ServiceError, ServiceUnreachable, Unauthorized
-except ModuleNotFoundError as error:
-    if error.name not in ("httpx", "msgspec"):
-        raise
-    raise ImportError(f"{error.name} is not installed: pip install 'driftrank[client]'") from None
+from ..extras import need
+
+need("client", "httpx", "msgspec")
+
+from .asynchronous import AsyncClient  # noqa: E402
+from .blocking import Client  # noqa: E402
+from .errors import InvalidRequest, NotFound, ServiceError, ServiceUnreachable, Unauthorized  # noqa: E402
 
 __all__ = ["AsyncClient", "Client", "InvalidRequest", "NotFound", "ServiceError", "ServiceUnreachable", "Unauthorized"]

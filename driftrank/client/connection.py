@@ -1,4 +1,4 @@
-"""What both clients tell httpx."""
+"""Settings and requests for httpx."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from typing import Any
 
 import httpx
 
-from driftrank import __version__
-from driftrank.client.calls import Call
+from .. import __version__
+from .calls import Call
 
-#: idle connections are closed before the server does: a request never meets one that is just being closed
-_LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=100, keepalive_expiry=4.0)
+#: idle connections are closed before the server does it, so that no request meets one that is just being closed
+LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=100, keepalive_expiry=4.0)
+
+#: errors of an attempt without an answer; UnicodeError: of a redirect to a host name that cannot be encoded
+NO_ANSWER = (httpx.RequestError, TimeoutError, UnicodeError)
 
 
 def http_options(url: str, key: str | None) -> dict[str, Any]:
@@ -29,22 +32,22 @@ def http_options(url: str, key: str | None) -> dict[str, Any]:
     headers = {"User-Agent": f"driftrank/{__version__}", "Content-Type": "application/json"}
     if key is not None:
         if not key or not key.isascii() or not key.isprintable() or key != key.strip():
-            raise ValueError("key: must be what driftrank key printed")  # and is not repeated here
+            raise ValueError("key: must be a key printed by driftrank key")  # not repeated here: it is a secret
         headers["Authorization"] = f"Bearer {key}"
-    return {"base_url": base, "headers": headers, "limits": _LIMITS}
+    return {"base_url": base, "headers": headers, "limits": LIMITS}
 
 
 def request_of(http: httpx.Client | httpx.AsyncClient, call: Call[Any], timeout: float) -> httpx.Request:
-    return http.build_request(call.method, call.path, content=call.body, extensions={"timeout": _Left(timeout)})
+    return http.build_request(call.method, call.path, content=call.body, extensions={"timeout": _Remaining(timeout)})
 
 
-class _Left(Mapping[str, float]):
-    """Seconds for whatever comes next. Of itself httpx counts them anew for the connection, the request, the answer."""
+class _Remaining(Mapping[str, float]):
+    """Seconds left for the next phase. By itself httpx restarts its timeout for connection, request and answer."""
 
     def __init__(self, seconds: float) -> None:
         self._end = monotonic() + seconds
 
-    def __getitem__(self, part: str) -> float:
+    def __getitem__(self, phase: str) -> float:
         return max(0.001, self._end - monotonic())
 
     def __iter__(self) -> Iterator[str]:

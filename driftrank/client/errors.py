@@ -1,4 +1,4 @@
-"""What can go wrong with a call."""
+"""Errors of calls."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from driftrank.wire import Problem
+from ..wire import Problem
 
 
 class ServiceError(OSError):
-    """The service did not do what it was asked for. ``status`` is 0 where there was no answer at all."""
+    """The service did not do what it was asked for. ``status`` is 0 if there was no answer at all."""
 
     def __init__(self, status: int, title: str, detail: str = "") -> None:
         self.status, self.title, self.detail = status, title, detail
@@ -18,19 +18,19 @@ class ServiceError(OSError):
         super().__init__(f"{about} (status {status})" if status else about)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For pickle: a process that meets it in another would fail of it."""
+        """For pickle, which would call the class with the message alone."""
         return type(self), (self.status, self.title, self.detail), self.__dict__
 
     @property
     def blameless(self) -> bool:
-        """Whether nothing was wrong with the call itself."""
+        """True if nothing was wrong with the call itself."""
         return not 400 <= self.status < 500
 
 
 class ServiceUnreachable(ServiceError):
-    """No connection, no answer in time, or one that says to come again later: the same call may succeed later."""
+    """No connection, no answer in time, or an answer that asks to try again later: the call may succeed later."""
 
-    #: seconds after which the service wants to be asked again, where it said so
+    #: seconds after which the service asks for another attempt
     retry_after: float | None = None
 
     @property
@@ -39,18 +39,18 @@ class ServiceUnreachable(ServiceError):
 
 
 class Unauthorized(ServiceError):
-    """No key, or one that does not open this ranker."""
+    """No key, or one without access to this ranker."""
 
 
 class NotFound(ServiceError):
-    """No such ranker, query or list."""
+    """No such ranker, query or ranking."""
 
 
 class InvalidRequest(ServiceError, ValueError):
-    """The service cannot make sense of the call, or its values are not allowed."""
+    """The service cannot read the call, or rejects its values."""
 
 
-#: the answers that say to come again later
+#: status codes that ask to try again later
 LATER = frozenset({429, 502, 503, 504})
 
 _KINDS: dict[int, type[ServiceError]] = {
@@ -58,7 +58,7 @@ _KINDS: dict[int, type[ServiceError]] = {
     **dict.fromkeys((400, 409, 413, 422), InvalidRequest),
 }  # fmt: skip
 
-#: what reading JSON of others may end with: bytes that are no text are no DecodeError
+#: errors of decoding JSON from outside: bytes that are not text do not raise a DecodeError
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _PROBLEM = msgspec.json.Decoder(Problem)
@@ -69,6 +69,6 @@ def error_of(status: int, body: bytes) -> ServiceError:
     try:
         problem = _PROBLEM.decode(body)
         title, detail = problem.title, problem.detail
-    except UNREADABLE:  # not of our making: from a proxy, or not our service at all
+    except UNREADABLE:  # from a proxy, or from another program
         title, detail = f"the service answered {status}", body[:200].decode("utf-8", "replace")
     return _KINDS.get(status, ServiceError)(status, title, detail)

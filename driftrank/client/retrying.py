@@ -1,4 +1,4 @@
-"""When to try again, and how long to wait before. Nothing here waits or sends."""
+"""The rules of retries: when to try again, and after which wait. Nothing here waits or sends."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from driftrank.client.calls import Call
-from driftrank.client.errors import LATER, ServiceUnreachable, error_of
-from driftrank.validation import check_integer, check_number
+from ..validation import check_integer, check_number
+from .calls import Call
+from .errors import LATER, ServiceUnreachable, error_of
 
-#: seconds before the second attempt; twice as many before each one after it
+#: seconds before the second attempt; doubled before each further one
 FIRST_WAIT = 0.05
 
 #: seconds for calls that may take long
 LONG = 300.0
 
-#: seconds between two attempts, whatever the service says
+#: seconds between two attempts, whatever the service asks for
 LONGEST_WAIT = 300.0
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How patient a client is."""
+    """Time limits of a call."""
 
     timeout: float = 2.0  #: seconds for one attempt
     retries: int = 3  #: attempts after the first
-    deadline: float = 10.0  #: seconds for a call: all its attempts, and the waits between them
+    deadline: float = 10.0  #: seconds for all attempts of a call and the waits between them
 
     def __post_init__(self) -> None:
         check_number("timeout", self.timeout, 0.0, open_low=True)
@@ -39,12 +39,12 @@ class Rules:
 
     @property
     def prompt(self) -> Rules:
-        """An answer is wanted within ``timeout``, retries included."""
+        """An answer within ``timeout``, retries included."""
         return Rules(self.timeout, self.retries, min(self.timeout, self.deadline))
 
     @property
     def once(self) -> Rules:
-        """One attempt: somebody else sees to the next."""
+        """One attempt."""
         return Rules(self.timeout, 0, self.timeout)
 
 
@@ -60,7 +60,7 @@ class Attempts:
 
     @property
     def repeated(self) -> bool:
-        """Whether there were others before this one."""
+        """True if this is not the first attempt."""
         return self._done > 0
 
     def timeout(self) -> float:
@@ -68,7 +68,7 @@ class Attempts:
         return max(0.001, min(self._single, self._end - time.monotonic()))
 
     def answered(self, status: int, headers: Mapping[str, str], body: bytes) -> float | None:
-        """Seconds to wait before another attempt; None: this is the answer."""
+        """Seconds to wait before another attempt; None if this answer is final."""
         if status not in LATER:
             return None
         error = error_of(status, body)
@@ -90,12 +90,12 @@ class Attempts:
 
 
 def backoff(failures: int, longest: float = 5.0) -> float:
-    """Seconds to wait after so many failures in a row. Random, lest all clients come back at the same moment."""
+    """Seconds to wait after consecutive failures; random, so that clients do not return at the same moment."""
     return float(min(longest, FIRST_WAIT * 2.0 ** min(failures, 30)) * random.uniform(0.5, 1.0))
 
 
 def retry_after(header: str | None) -> float | None:
-    """The seconds in a Retry-After: a number of them, or a date.
+    """The seconds in a Retry-After header: a number, or a date.
 
     >>> retry_after("3"), retry_after("soon"), retry_after("Wed, 21 Oct 2015 07:28:00 GMT")
     (3.0, None, 0.0)

@@ -1,4 +1,4 @@
-"""Count what should not happen, and say so without flooding the log."""
+"""Counters of failures that do not flood the log."""
 
 from __future__ import annotations
 

@@ -12,10 +12,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from driftrank.engine.unit import Simulator, Task, Unit
+from driftrank.engine.simulator import Simulator
+from driftrank.engine.task import Task, Unit
 from driftrank.validation import check_integer
 
-#: what becomes of a finished unit: the unit, its measures, the core-seconds it took
+#: called with a finished unit, its measures, and the core-seconds it took
 Done = Callable[[Unit, NDArray[np.float64], float], None]
 
 Outcome = Future[tuple[Unit, NDArray[np.float64] | None, float]]
@@ -34,11 +35,10 @@ def run_on_cpu(
     threads: int | None = None,
     tick: Callable[[int, int], None] = lambda policy, steps: None,
 ) -> None:
-    """Run units, a policy at a time; ``tick`` hears of the steps done. Kernels let go of Python's lock, so threads are
-    enough.
+    """Run units, one policy after the other, in threads: kernels release the GIL. ``tick`` is called with a policy and
+    the number of steps done.
 
-    Ctrl-C, or any error, stops the kernels within a fraction of a second; what was finished has been handed to
-    ``done``.
+    Ctrl-C, or any error, stops the kernels within a fraction of a second; finished units have been passed to ``done``.
     """
     threads = cores() if threads is None else threads
     check_integer("threads", threads, 1)
@@ -53,7 +53,7 @@ def run_on_cpu(
 
         if stop.is_set():
             return unit, None, 0.0
-        begin = time.thread_time()  # this core's own time: the next policy may be compiling meanwhile
+        begin = time.thread_time()  # time of this thread: the next policy may be compiling meanwhile
         measures = simulator.run(unit, counted)
         return unit, measures, time.thread_time() - begin
 
@@ -73,7 +73,7 @@ def run_on_cpu(
     try:
         for policy, theirs in by_policy.items():
             simulator = Simulator(task, policy)
-            simulator.compile()  # while the policies before it are running
+            simulator.compile()  # while the policies before it run
             for unit in theirs:
                 future = pool.submit(work, simulator, unit)
                 pending.add(future)

@@ -1,4 +1,4 @@
-"""Where to compute: on the cores of this machine, on its GPU, or on many machines. No number depends on it."""
+"""Devices: the cores of this machine, its GPU, or a cluster. Results do not depend on the device."""
 
 from __future__ import annotations
 
@@ -6,27 +6,28 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from driftrank.engine.cluster import Cluster
+from driftrank.engine.cluster.cluster import Cluster
 from driftrank.engine.cpu import Done, cores, run_on_cpu
-from driftrank.engine.unit import Task, Unit
+from driftrank.engine.task import Task, Unit
+from driftrank.extras import need
 from driftrank.validation import check_choice
 
 DEVICES = ("cpu", "cuda", "cluster")
 
-#: steps of a unit: small enough to share out and to lose, large enough to cost nothing; None: all runs of a query
+#: steps of a unit: few enough to distribute and to lose, enough for no overhead; None: all runs of a query
 UNIT_STEPS: dict[str, int | None] = {"cpu": 2_000_000, "cuda": None, "cluster": 1_000_000}
 
 
 class NoGpuWarning(UserWarning):
-    """The CPU computes what a GPU was asked to."""
+    """The CPU is used although a GPU was requested."""
 
 
-#: one of the words, or a cluster, which need not be open
+#: one of :data:`DEVICES`, or a cluster, which need not be open
 Device = str | Cluster
 
 
 def word_for(device: Device) -> str:
-    """What a device is called."""
+    """The name of a device, one of :data:`DEVICES`."""
     if isinstance(device, Cluster):
         return "cluster"
     check_choice("device", device, DEVICES)
@@ -34,18 +35,18 @@ def word_for(device: Device) -> str:
 
 
 def unit_steps(device: Device) -> int | None:
-    """How many steps a unit should hold at most; None: all runs of a query."""
+    """The most steps of a unit; None: all runs of a query."""
     return UNIT_STEPS[word_for(device)]
 
 
 @contextmanager
 def ready(device: Device) -> Iterator[Device]:
-    """The device, ready to run units: what can be wrong with it is found here. A cluster is opened for the while;
-    one that is open already stays open. Where there is no GPU, the CPU stands in for it."""
+    """Prepare a device to run units, so that errors of the device occur here. A cluster is opened and closed again;
+    one that is already open stays open. Without a GPU, ``"cuda"`` becomes ``"cpu"`` with a warning."""
     word = word_for(device)
-    lack = _no_gpu() if word == "cuda" else None
-    if lack is not None:
-        warnings.warn(f"device='cuda': {lack}; computing on the CPU, with the same numbers", NoGpuWarning, 4)
+    reason = _no_gpu() if word == "cuda" else None
+    if reason is not None:
+        warnings.warn(f"device='cuda': {reason}; computing on the CPU, with the same numbers", NoGpuWarning, 4)
         device = word = "cpu"
     if word != "cluster" or (isinstance(device, Cluster) and device.is_open):
         yield device
@@ -55,7 +56,7 @@ def ready(device: Device) -> Iterator[Device]:
 
 
 def at_once(device: Device, threads: int | None = None) -> int:
-    """How many units a device that is ready runs at a time."""
+    """The number of units that a ready device runs at a time."""
     if isinstance(device, Cluster):
         return max(1, device.size)
     return threads or cores() if device == "cpu" else 1
@@ -70,29 +71,29 @@ def run_on(
     threads: int | None = None,
     tick: Callable[[int, int], None] = lambda policy, steps: None,
 ) -> None:
-    """Run units on a device; ``done`` is called, in this thread, with every unit that is finished.
+    """Run units on a device that is ready; ``done`` is called in this thread with every finished unit.
 
-    ``tick`` hears of the steps that a policy has done; ``threads`` are those of ``"cpu"``.
+    ``tick`` is called with a policy and the number of steps done; ``threads`` is for ``"cpu"``.
     """
-    with ready(device) as place:
-        if isinstance(place, Cluster):
-            from driftrank.engine.remote import run_on_cluster
+    if isinstance(device, Cluster):
+        from driftrank.engine.cluster.run import run_on_cluster
 
-            run_on_cluster(task, units, done, cluster=place, tick=tick)
-        elif place == "cuda":
-            from driftrank.engine.cuda import run_on_cuda
+        run_on_cluster(task, units, done, cluster=device, tick=tick)
+    elif device == "cuda":
+        from driftrank.engine.cuda import run_on_cuda
 
-            run_on_cuda(task, units, done, tick=tick)
-        else:
-            run_on_cpu(task, units, done, threads=threads, tick=tick)
+        run_on_cuda(task, units, done, tick=tick)
+    else:
+        run_on_cpu(task, units, done, threads=threads, tick=tick)
 
 
 def _no_gpu() -> str | None:
-    """Why there is no GPU to compute on; None where there is one."""
+    """The reason why no GPU can be used, or None."""
     try:
+        need("cuda", "numba_cuda")
         from driftrank.engine.cuda import Gpu, NoGpu
     except ImportError as error:
-        return f"{error}: pip install 'driftrank[cuda]'"
+        return str(error)
     try:
         Gpu()
     except NoGpu as error:

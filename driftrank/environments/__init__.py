@@ -1,4 +1,4 @@
-"""Environments: how what attracts users changes. One file each."""
+"""Environments: how attraction changes over time. One file each."""
 
 from driftrank.environments.abrupt import Abrupt
 from driftrank.environments.b_lb import BLB

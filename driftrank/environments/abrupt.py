@@ -14,9 +14,8 @@ from driftrank.validation import check_integer, check_number
 class Abrupt(QueryEnvironment):
     """Every other epoch, a few items outside the top k become very attractive (section 5).
 
-    Epochs of ``period`` steps; the first one is the default. In every perturbed epoch ``n_boosted`` items, drawn anew
-    in every run from those that are not among the k best by default, have attraction ``boost``; then everything is
-    reset.
+    Epochs have ``period`` steps; the first has the default attraction. In every second epoch ``n_boosted`` items, drawn
+    in every run from those outside the k best by default, have attraction ``boost``; then the default returns.
 
     Parameters
     ----------
@@ -58,7 +57,7 @@ class Abrupt(QueryEnvironment):
             draw = derive(key, epoch)
             last = kth_best(base, p.k)
             for n in range(p.n_boosted):
-                # the n-th draw picks among the items that are neither among the best nor boosted already
+                # the n-th draw is from the items that are neither among the best nor already boosted
                 left = below(derive(draw, n), L - p.k - n)
                 for a in range(L):
                     if a == last or better(base, a, last) or alpha[a] < 0.0:

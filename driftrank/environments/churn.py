@@ -11,23 +11,23 @@ from driftrank.validation import check_choice, check_integer
 
 
 class Churn(QueryEnvironment):
-    """Every now and then an item gives way to a new one.
+    """From time to time an item is replaced by a new one.
 
-    Every ``period`` steps a random item leaves, and a new one arrives whose attraction is one of the query's default
-    values, drawn anew.
+    Every ``period`` steps a random item leaves, and a new one arrives with an attraction drawn from the query's default
+    values.
 
     Parameters
     ----------
     period
         Steps between two arrivals.
     announced
-        Whether policies are told that an item is new, so that they can forget what they knew of the one before it.
-        Otherwise its attraction just changes.
+        True: policies are notified that an item is new, so that they can forget its predecessor. Otherwise only its
+        attraction changes.
     absent
-        How many items are away at any time, and cannot be shown. With 0 the new item takes the place of the one that
-        leaves; otherwise that of one that has been away.
+        Number of items that are absent at any time and cannot be shown. With 0 the new item takes the place of the one
+        that leaves; otherwise that of an absent one.
 
-    The attraction at step t takes O(1) work for every arrival before t, or O(L) where items are absent.
+    The attraction at step t costs O(1) per arrival before t, or O(L) if items are absent.
 
     >>> env = Churn([[0.5, 0.4, 0.3, 0.2, 0.1]], k=2, absent=2)
     >>> len(env.present(1)), len(set(env.present(1)) & set(env.present(2001)))
@@ -54,7 +54,7 @@ class Churn(QueryEnvironment):
 
     @property
     def churns(self) -> bool:  # type: ignore[override]
-        """Without announcements and absences, policies need not hear of anything."""
+        """True if arrivals are announced or items are absent."""
         return self.announced or self.absent > 0
 
     @staticmethod
@@ -63,10 +63,10 @@ class Churn(QueryEnvironment):
         L = base.shape[0]
         for a in range(L):
             alpha[a] = base[a]
-        _send_away(p, key, alpha)
+        _mark_absent(p, key, alpha)
         arrivals = (t - 1) // p.period
         for n in range(1, arrivals + 1):
-            a = _turn_over(p, derive(key, n), alpha)
+            a = _replace(p, derive(key, n), alpha)
             alpha[a] = base[below(derive(derive(key, n), 2), L)]
         for a in range(L):
             alpha[a] = max(alpha[a], 0.0)
@@ -77,14 +77,14 @@ class Churn(QueryEnvironment):
     def live(p, base, key, t, there):
         for a in range(base.shape[0]):
             there[a] = 1
-        _send_away(p, key, there)
+        _mark_absent(p, key, there)
         arrivals = (t - 1) // p.period
         arrival = -1
         if p.absent > 0:
             for n in range(1, arrivals + 1):
-                arrival = _turn_over(p, derive(key, n), there)
+                arrival = _replace(p, derive(key, n), there)
         elif arrivals > 0:
-            arrival = _turn_over(p, derive(key, arrivals), there)
+            arrival = _replace(p, derive(key, arrivals), there)
         for a in range(base.shape[0]):
             there[a] = max(there[a], 0)
         if p.announced and arrivals > 0 and t == arrivals * p.period + 1:
@@ -92,10 +92,10 @@ class Churn(QueryEnvironment):
 
 
 @kernel
-def _nth(marks, away, n):
-    """The n-th item that is away, or that is there; those away have a negative mark."""
+def _nth(marks, absent, n):
+    """The n-th absent or present item; absent ones have a negative mark."""
     for a in range(marks.shape[0]):
-        if (marks[a] < 0) == away:
+        if (marks[a] < 0) == absent:
             if n == 0:
                 return a
             n -= 1
@@ -103,15 +103,15 @@ def _nth(marks, away, n):
 
 
 @kernel
-def _send_away(p, key, marks):
-    """Who is away at first."""
+def _mark_absent(p, key, marks):
+    """Mark the items that are absent at the start."""
     for n in range(p.absent):
         marks[_nth(marks, False, below(derive(derive(key, 0), n), marks.shape[0] - n))] = -1
 
 
 @kernel
-def _turn_over(p, key, marks):
-    """An item leaves and another arrives; returns the one that arrives."""
+def _replace(p, key, marks):
+    """Let one item leave and another arrive; returns the one that arrives."""
     L = marks.shape[0]
     if p.absent == 0:
         return below(derive(key, 0), L)

@@ -1,4 +1,4 @@
-"""Drift: attraction that changes little by little."""
+"""Drift: attraction that changes gradually."""
 
 from __future__ import annotations
 
@@ -21,20 +21,19 @@ _DEFAULTS = {"sinusoid": (0.13, 20_000), "walk": (0.07, 20_000), "ramp": (0.3, 3
 
 
 class Drift(QueryEnvironment):
-    r"""Every item becomes more and less attractive, little by little.
+    r"""Every item becomes gradually more and less attractive.
 
-    The amplitude is A and the period P. Around each item's default attraction, which is first moved to where there is
-    room for A on either side:
+    The amplitude is A and the period P. Around each item's default attraction, first clipped to [A, 1 - A]:
 
     - ``"sinusoid"``: :math:`\alpha_t(a) = \alpha(a) + A \cos 2\pi(t/P_a + \phi_a)`, the phase and the period
-      :math:`P_a \in [P/2, 3P/2]` random;
+      :math:`P_a \in [P/2, 3P/2]` are random;
     - ``"ramp"``: straight lines between levels drawn from :math:`\alpha(a) \pm A`, P steps apart.
 
     From the default attraction:
 
     - ``"walk"``: Brownian motion, reflected at 0 and 1, whose standard deviation after P steps is A;
-    - ``"budget"``: the adversary of the lower bounds (Besbes et al., 2014). For P steps one random item gets A on top,
-      then another. The variation is :math:`V_n = A (\lceil n/P \rceil - 1)`.
+    - ``"budget"``: the adversary of the lower bounds (Besbes et al., 2014). The attraction of one random item is raised
+      by A for P steps, then that of another. The variation is :math:`V_n = A (\lceil n/P \rceil - 1)`.
 
     Parameters
     ----------
@@ -44,12 +43,11 @@ class Drift(QueryEnvironment):
         A, at most 0.5, and P in steps. ``"auto"``: 0.13 and 20000 for sinusoids, 0.07 and 20000 for walks, 0.3 and
         3000 for ramps, 0.15 and 1000 for budgets.
     block
-        Attraction is constant for so many steps (a budget needs no blocks).
+        Attraction is constant for this many steps (not used by a budget).
     start
-        ``"query"`` for the query's default attraction, or ``"uniform"`` for levels below 1/2 instead of it, drawn in
-        every run.
+        ``"query"``: the query's default attraction; ``"uniform"``: levels below 1/2 instead, drawn in every run.
 
-    The attraction at step t takes O(L) work, and O(L log t) for a walk.
+    The attraction at step t costs O(L), and O(L log t) for a walk.
 
     >>> env = Drift([[0.5, 0.4, 0.3, 0.2, 0.1]], k=2, shape="budget", amplitude=0.25, period=1000)
     >>> env.variation(10_000)
@@ -110,7 +108,7 @@ def _wave(key, time):
 
 @kernel
 def _ramp(key, time):
-    """In [-1, 1]; the corners of different items are at different times."""
+    """A piecewise linear function in [-1, 1]; its corners are at different times for different items."""
     x = time + uniform(derive(key, 0))
     corner = math.floor(x)
     left = 2.0 * uniform(derive(key, corner + 1)) - 1.0
@@ -122,8 +120,8 @@ def _ramp(key, time):
 def walk(key, n):
     """A Gaussian random walk after n steps of variance 1, in O(log n).
 
-    Levy's construction: the walk at 1, 2, 4, 8, ... is a sum of independent parts; between two of these, the middle
-    is normal around the mean of the ends, with a quarter of the distance for variance. Every n has one normal number.
+    Levy's construction: the walk at 1, 2, 4, 8, ... is a sum of independent parts; between two of these, the middle is
+    normal around the mean of the ends, with a quarter of the distance as variance. Every n has one normal number.
     """
     if n == 0:
         return 0.0
@@ -150,12 +148,12 @@ def walk(key, n):
 
 @kernel
 def _chosen(key, batch, L):
-    """The item of a batch: random, and never the same in two batches on end."""
+    """The item of a batch: random, and never the same in two consecutive batches."""
     if L < 3:
         return batch % L
     if batch % 2 == 0:
         return below(derive(key, batch), L)
-    # one that is neither the one before nor the one after, which are drawn without regard to it
+    # neither the item before nor the one after, which are drawn independently of it
     one = below(derive(key, batch - 1), L)
     other = below(derive(key, batch + 1), L)
     chosen = below(derive(key, batch), L - (1 if one == other else 2))

@@ -1,4 +1,4 @@
-"""GarivierMoulines: the two test problems of the paper that brought discounting and windows to UCB."""
+"""GarivierMoulines: the two test problems of the paper that introduced discounted and sliding-window UCB."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from driftrank.validation import check_choice, check_integer
 
 
 class GarivierMoulines(Environment):
-    r"""Three arms, one of which changes, among items that hardly anybody likes (Garivier and Moulines, 2011).
+    r"""Three arms among items of low attraction; the third changes (Garivier and Moulines, 2011).
 
-    The first two items have attraction 0.5 and 0.3, the L - 3 last ones 0.1. The third one changes:
+    The first two items have attraction 0.5 and 0.3, the last L - 3 have 0.1. The third changes:
 
     - ``"abrupt"``: 0.4, but 0.9 between three and five tenths of the horizon;
     - ``"sinusoid"``: :math:`0.5 + 0.4 \cos(2\pi w t)`, with ``cycles`` cycles in the horizon, in blocks of a
       thousandth of it.
 
-    With K = 1 that makes it best for some of the time; in a longer list it has a place in any case.
+    With K = 1 it is the best item for some of the time; a longer list contains it anyway.
 
     >>> env = GarivierMoulines(L=4)
     >>> env.breakpoints(10_000), env.attraction(4000).tolist()

@@ -1,4 +1,4 @@
-"""LinearFeatures: attraction that the items' features explain."""
+"""LinearFeatures: attraction as a linear function of features."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from driftrank.validation import check_integer, check_number
 class LinearFeatures(Environment):
     r"""Attraction is a linear function of an item's features.
 
-    :math:`\alpha_t(a) = x_a^\top \theta_t`, clipped to [0, 1]. For contextual policies: what is learnt of one item says
-    something about the others. An item's d features are :math:`x_a = (1, z_a) / \sqrt 2` with a random unit vector
+    :math:`\alpha_t(a) = x_a^\top \theta_t`, clipped to [0, 1]. For contextual policies: observations of one item are
+    informative about the others. An item's d features are :math:`x_a = (1, z_a) / \sqrt 2` with a random unit vector
     :math:`z_a` of d - 1 numbers, the same in every run; and :math:`\theta_t = \sqrt 2\, (m, s v_t)` with another,
     :math:`v_t`. So attraction is :math:`m + s\, z_a^\top v_t`.
 
     Parameters
     ----------
     L, K, d
-        Items of a query, positions, features of an item (one of which is constant).
+        Items of a query, positions, features of an item (the first is constant).
     n_queries
-        Queries with items of their own; at first they have one theta in common.
+        Number of queries, each with its own items; their first theta is the same.
     middle, spread
         m and s. With s at most m and 1 - m nothing is clipped.
     period
-        Theta is drawn anew (in every run) after so many steps; None: it never changes.
+        A new theta is drawn (in every run) after this many steps; None: it never changes.
     seed
-        What the features and the first theta derive from.
+        Seed of the features and the first theta.
 
     >>> env = LinearFeatures(L=30, d=4)
     >>> env.features(0).shape, bool(np.allclose((env.features(0) ** 2).sum(axis=1), 1))
@@ -68,7 +68,7 @@ class LinearFeatures(Environment):
         known, queries = {}, {}
         for i in range(self.n_queries):
             name = f"linear-{self.seed}-{i}"
-            # rounded, so that the last bits of a machine's matrix product do not matter
+            # rounded, so that the last bits of a matrix product do not matter
             z = _units(rng.standard_normal((self.L, self.d - 1))).round(8)
             queries[name] = np.clip(self.middle + self.spread * (z @ theta), 0, 1).round(8)
             known[name] = np.column_stack([queries[name], z])
@@ -85,13 +85,13 @@ class LinearFeatures(Environment):
         return x
 
     def given(self, query: str | int = 0) -> NDArray[np.float64]:
-        known: NDArray[np.float64] = vars(self)["_known"][self._base(query)[0]]
+        known: NDArray[np.float64] = vars(self)["_known"][self.lookup(query)[0]]
         return known
 
     @staticmethod
     @kernel
     def world(p, base, key, t, alpha):
-        """``base``: the attraction at first, then z."""
+        """``base``: per item the first attraction, then z."""
         epoch = (t - 1) // p.period
         until = (epoch + 1) * p.period + 1
         L = base.shape[0]

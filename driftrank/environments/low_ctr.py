@@ -1,4 +1,4 @@
-"""LowCTR: news articles, which hardly anybody clicks."""
+"""LowCTR: click-through rates of a news site."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class LowCTR(Environment):
     """Click-through rates of a news site: low, and new in every segment of the run.
 
     Modelled on the front page of Yahoo!, as Cao et al. (2019) use it: the rates of L articles lie between ``low`` and
-    ``high``, are constant in each of the equal ``segments`` of ``horizon`` steps, and a change by less than ``flat``
-    is none. The rates here are uniform random numbers, drawn anew in every run; a longer run goes on in the same way.
+    ``high``, are constant in each of the equal ``segments`` of ``horizon`` steps, and changes below ``flat`` are
+    ignored. The rates here are uniform random numbers, drawn in every run; a longer run continues in the same way.
 
     >>> env = LowCTR()
     >>> env.breakpoints(100_000)[:3], env.k, len(env.attraction(1))

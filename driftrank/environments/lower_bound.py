@@ -11,10 +11,10 @@ from driftrank.validation import check_integer, check_number
 
 
 class LowerBound(Environment):
-    """The problem B_L of theorem 3: attraction takes the values p and p - delta only, and changes twice.
+    """The problem B_L of theorem 3: attraction is p or p - delta, and changes twice.
 
     Half of the L items are optimal at any time, K = L/2. After ``period`` steps, ``exchanged`` of the optimal items
-    change places with as many others, and after another ``period`` steps everything is as at first.
+    swap attraction with as many others, and after another ``period`` steps they swap back.
 
     >>> LowerBound(L=4, p=0.2, delta=0.1, period=100).attraction(101).round(3).tolist()
     [0.1, 0.2, 0.2, 0.1]
@@ -31,7 +31,7 @@ class LowerBound(Environment):
     def __post_init__(self) -> None:
         check_integer("L", self.L, 2)
         if self.L % 2:
-            raise ValueError(f"L={self.L!r}: must be an even number, of which half are optimal")
+            raise ValueError(f"L={self.L!r}: must be even, since half of the items are optimal")
         check_number("p", self.p, 0, 1, open_low=True)
         check_number("delta", self.delta, 0, self.p, open_low=True)
         check_integer("period", self.period, 1)

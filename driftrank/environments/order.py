@@ -1,4 +1,4 @@
-"""Items from the most to the least attractive; of equal ones, that with the smaller index comes first."""
+"""Items in decreasing order of attraction; of equal ones, the smaller index comes first."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from driftrank.kernels import kernel
 
 @kernel
 def better(base, a, b):
-    """Whether item a comes before b."""
+    """True if item a comes before b."""
     return base[a] > base[b] or (base[a] == base[b] and a < b)
 
 
 @kernel
 def next_best(base, last):
-    """The item that comes right after ``last``; the very first after -1."""
+    """The item after ``last``; the first one after -1."""
     best = -1
     for a in range(base.shape[0]):
         if (last < 0 or better(base, last, a)) and (best < 0 or better(base, a, best)):
@@ -23,7 +23,7 @@ def next_best(base, last):
 
 @kernel
 def kth_best(base, k):
-    """The item that k - 1 others come before."""
+    """The k-th item."""
     last = -1
     for _ in range(k):
         last = next_best(base, last)

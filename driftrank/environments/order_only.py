@@ -1,4 +1,4 @@
-"""OrderOnly: the best items stay the best, in another order."""
+"""OrderOnly: the best items stay the best, in a different order."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from driftrank.validation import check_integer
 
 
 class OrderOnly(QueryEnvironment):
-    """The top k items exchange their attraction among each other, so that the best set stays what it is.
+    """The top k items exchange their attraction among each other, so that the best set stays the same.
 
-    In epoch e = 0, 1, ... the i-th best item by default has the value of number i + e, in a circle. In the
-    cascade model the order within the list does not matter for the reward, so that a policy has nothing to gain from
-    starting anew.
+    In epoch e = 0, 1, ... the i-th best item by default has the attraction of number i + e, cyclically. In the cascade
+    model the order within the list does not affect the reward, so a policy gains nothing from a restart.
 
     Parameters
     ----------
     period
-        How long an epoch lasts.
+        Steps of an epoch.
 
     >>> env = OrderOnly([[0.8, 0.6, 0.2, 0.1]], k=3, period=100)
     >>> env.attraction(101).tolist(), env.attraction(201).tolist()
@@ -42,12 +41,12 @@ class OrderOnly(QueryEnvironment):
             alpha[a] = base[a]
         epoch = (t - 1) // p.period
         shift = epoch % p.k
-        giver = -1
+        source = -1
         for _ in range(shift):
-            giver = next_best(base, giver)
-        taker = -1
+            source = next_best(base, source)
+        target = -1
         for i in range(p.k):
-            taker = next_best(base, taker)
-            giver = next_best(base, giver if i + shift != p.k else -1)
-            alpha[taker] = base[giver]
+            target = next_best(base, target)
+            source = next_best(base, source if i + shift != p.k else -1)
+            alpha[target] = base[source]
         return (epoch + 1) * p.period + 1

@@ -17,24 +17,24 @@ class PiecewiseRandom(QueryEnvironment):
     """At random steps, every item may become more or less attractive (after Besson et al., 2022).
 
     At a breakpoint each item changes with the given ``probability``, up or down by a uniform number between
-    ``smallest`` and ``largest``, and what would leave [0, 1] is reflected at its edge. At least one item changes.
+    ``smallest`` and ``largest``, reflected at the edges of [0, 1]. At least one item changes.
 
     Parameters
     ----------
     n_breakpoints, horizon
-        So many breakpoints in every ``horizon`` steps, however long the run.
+        Number of breakpoints in every ``horizon`` steps, for runs of any length.
     spacing
-        Steps between two breakpoints, at least; also before the first.
+        Fewest steps between two breakpoints, and before the first.
     times
-        ``"uniform"``: exactly ``n_breakpoints``, at uniform random steps; ``"geometric"``: after random stretches whose
-        mean length is ``horizon / n_breakpoints``.
+        ``"uniform"``: exactly ``n_breakpoints``, at uniform random steps; ``"geometric"``: after segments of random
+        length with mean ``horizon / n_breakpoints``.
     probability, smallest, largest
-        How often an item changes, and how much.
+        Probability that an item changes, and the smallest and largest change.
     start
-        ``"query"``: every run starts with the query's default attraction; ``"uniform"``: with levels below 1/2 that are
-        drawn in every run. Levels of real queries are mostly close to 0, so that the first changes make them higher.
+        ``"query"``: every run starts with the query's default attraction; ``"uniform"``: with levels below 1/2 drawn in
+        every run. Levels of real queries are mostly close to 0, so the first changes tend to raise them.
 
-    The attraction at step t takes O(L) work for every breakpoint before t.
+    The attraction at step t costs O(L) per breakpoint before t.
 
     >>> env = PiecewiseRandom([[0.5, 0.4, 0.3, 0.2, 0.1, 0.05]], k=2)
     >>> len(env.breakpoints(100_000)), len(env.breakpoints(200_000))
@@ -79,17 +79,17 @@ class PiecewiseRandom(QueryEnvironment):
         left = 1.0
         while True:
             draw = derive(key, n)
-            minus = log(1.0 - uniform(derive(draw, 0)))  # minus an exponential number
+            minus = log(1.0 - uniform(derive(draw, 0)))  # the negative of an exponential number
             if p.times == 1:
                 # a geometric number of steps on top of the spacing, so that the mean is horizon / n_breakpoints
                 quit_ = p.n_breakpoints / (p.horizon - p.n_breakpoints * (p.spacing - 1))
                 step += p.spacing + int(minus / log(1.0 - quit_))
             else:
-                # sorted uniform numbers one after the other: what lies beyond the next is left * U^(1/how many)
+                # sorted uniform numbers one by one: the part beyond the next is left * U^(1/number of those left)
                 i = n % p.n_breakpoints
                 left = exp(minus / (p.n_breakpoints - i)) * (1.0 if i == 0 else left)
-                room = p.horizon - p.n_breakpoints * p.spacing
-                step = n // p.n_breakpoints * p.horizon + (i + 1) * p.spacing + int(room * (1.0 - left))
+                free = p.horizon - p.n_breakpoints * p.spacing
+                step = n // p.n_breakpoints * p.horizon + (i + 1) * p.spacing + int(free * (1.0 - left))
             if step >= t:
                 break
             _change(p, draw, alpha)
@@ -101,7 +101,7 @@ class PiecewiseRandom(QueryEnvironment):
 
 @kernel
 def _change(p, key, alpha):
-    """A breakpoint. Reflection can wait to the end: sums folded at once and step by step are alike in law."""
+    """A breakpoint, without reflection: sums reflected once at the end or step by step have the same distribution."""
     L = alpha.shape[0]
     changed = False
     for a in range(L):

@@ -1,4 +1,4 @@
-"""Recurring: what was true comes back."""
+"""Recurring: earlier regimes return."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from driftrank.validation import check_integer
 
 
 class Recurring(QueryEnvironment):
-    """A few regimes in turn: weekdays and weekends, say.
+    """A few regimes in turn, such as weekdays and weekends.
 
-    The first regime is the query's default attraction. In each of the others the same values belong to the items in
-    another order, drawn in every run.
+    The first regime is the query's default attraction. Each of the others is a permutation of it among the items, drawn
+    in every run.
 
     Parameters
     ----------
     regimes
-        How many there are.
+        Number of regimes.
     period
-        How long each of them lasts.
+        Steps of each regime.
 
     >>> env = Recurring([[0.5, 0.4, 0.3, 0.2, 0.1]], k=2, regimes=3, period=100)
     >>> bool((env.attraction(150) == env.attraction(450)).all()), env.attraction(301).tolist()

@@ -1,4 +1,4 @@
-"""Levels that would leave [0, 1] come back from its edge."""
+"""Reflection at the edges of [0, 1]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The environments there are, found by looking."""
+"""The registry of environments, by reflection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def environments() -> dict[str, type[Environment]]:
 
 
 def takes_queries(name: str) -> bool:
-    """Whether an environment is made of given queries (others have their own)."""
+    """True if an environment takes queries (others have their own)."""
     return any(f.name == "queries" for f in dataclasses.fields(registry.get(name)))
 
 

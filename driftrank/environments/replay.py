@@ -1,4 +1,4 @@
-"""Replay: the changes that were found in a click log."""
+"""Replay: changes found in a click log."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from driftrank.validation import check_number
 
 
 class Replay(QueryEnvironment):
-    """Queries change as they did in a log: each at its own steps, to the attraction that was estimated there.
+    """Queries change as they did in a log: each at its own steps, to the attraction estimated there.
 
-    The queries say how (:attr:`~driftrank.queries.Queries.changes`): those that ``driftrank fit --drift`` writes, or
-    :func:`driftrank.logs.environment` finds. A step is a list that was shown for the query; after the last change
-    everything stays as it is. A query without changes never changes.
+    The changes are part of the queries (:attr:`~driftrank.queries.Queries.changes`): ``driftrank fit --drift`` writes
+    them, :func:`driftrank.logs.environment` finds them. A step is a list that was shown for the query; nothing changes
+    after the last change. A query without changes never changes.
 
     Parameters
     ----------
     speed
-        How much faster than in the log: 2 halves every stretch.
+        Speed relative to the log: 2 halves every segment.
 
     >>> from driftrank.queries import Queries
     >>> queries = Queries({"q": np.array([0.5, 0.1])}, changes={"q": ((1000, (0.2, 0.1)), (3000, (0.2, 0.7)))})
@@ -39,14 +39,14 @@ class Replay(QueryEnvironment):
         check_number("speed", self.speed, 0, open_low=True)
 
     def given(self, query: str | int = 0) -> NDArray[np.float64]:
-        """A row for every item: the steps after which something changes, and its attraction up to there, in turn."""
-        name, base = self._base(query)
-        stretches: list[NDArray[np.float64]] = []
+        """A row for every item that alternates the last step of a segment and the attraction up to it."""
+        name, base = self.lookup(query)
+        segments: list[NDArray[np.float64]] = []
         alpha = base
         for step, changed in self.queries.changes.get(name, ()):
-            stretches += [np.full(len(base), max(1.0, np.floor(step / self.speed))), alpha]
+            segments += [np.full(len(base), max(1.0, np.floor(step / self.speed))), alpha]
             alpha = np.array(changed)
-        return np.column_stack([*stretches, np.full(len(base), float(NEVER)), alpha])
+        return np.column_stack([*segments, np.full(len(base), float(NEVER)), alpha])
 
     @staticmethod
     @kernel

@@ -1,4 +1,4 @@
-"""Scaling: everything changes, except what is best."""
+"""Scaling: all attraction changes by one factor; the best list does not."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from driftrank.validation import check_integer, check_number
 
 
 class Scaling(QueryEnvironment):
-    """Every other epoch, all items are less attractive by the same factor; the best list stays what it is.
+    """Every second epoch, all items are less attractive by the same factor; the best list stays the same.
 
-    A policy that detects changes will detect these, and had better not start anew.
+    A policy that detects changes will detect these, but gains nothing from a restart.
 
     Parameters
     ----------
     period
-        How long an epoch lasts; the first has the default attraction.
+        Steps of an epoch; the first has the default attraction.
     factor
-        What attraction is multiplied by.
+        Factor of the attraction.
 
     >>> env = Scaling([[0.8, 0.6, 0.2, 0.1]], k=2, period=100, factor=0.5)
     >>> env.attraction(101).tolist(), env.best(101) == env.best(1)

@@ -1,4 +1,4 @@
-"""Silent: a change that those who look at the top only do not see."""
+"""Silent: changes outside the top k, invisible to a policy that shows only the top k."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from driftrank.validation import check_integer, check_number
 
 
 class Silent(QueryEnvironment):
-    r"""Only items outside the top k change: in every epoch but the first, another one of them belongs to the best.
+    r"""Only items outside the top k change: in every epoch but the first, another one of them is among the best.
 
-    The item is drawn anew in every run and epoch from those outside the top k by default; its attraction becomes
+    The item is drawn in every run and epoch from those outside the top k by default; its attraction becomes
     :math:`\alpha(k) + \text{gain} (1 - \alpha(k))`, where :math:`\alpha(k)` is that of the k-th best. The top items
-    keep theirs, so that a policy which shows nothing else cannot notice.
+    keep theirs, so a policy that shows nothing else cannot notice.
 
     Parameters
     ----------
     period
-        How long an epoch lasts.
+        Steps of an epoch.
     gain
-        How much better than the k-th best the item becomes, as a part of what is possible.
+        Gain over the k-th best, as a fraction of the largest possible.
 
     >>> env = Silent([[0.8, 0.6, 0.2, 0.1]], k=2, period=100, gain=0.5)
     >>> sorted(env.attraction(101).round(3).tolist(), reverse=True)[:3]

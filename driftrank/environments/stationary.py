@@ -7,7 +7,7 @@ from driftrank.kernels import kernel
 
 
 class Stationary(QueryEnvironment):
-    """Users who never change their minds.
+    """Attraction that never changes.
 
     >>> Stationary([[0.1, 0.5, 0.3]], k=2).breakpoints(1000)
     []

@@ -1,10 +1,10 @@
-"""Experiments: what to run, and what came out."""
+"""Experiments: simulations, sweeps, leaderboards, and their results."""
 
-from driftrank.experiments.board import Leaderboard
-from driftrank.experiments.leaderboard import leaderboard
-from driftrank.experiments.results import Result
-from driftrank.experiments.simulate import simulate
-from driftrank.experiments.sweep_result import Sweep
-from driftrank.experiments.sweep_run import sweep
+from driftrank.experiments.leaderboards.leaderboard import leaderboard
+from driftrank.experiments.leaderboards.result import Leaderboard
+from driftrank.experiments.simulation.result import Result
+from driftrank.experiments.simulation.simulate import simulate
+from driftrank.experiments.sweeps.result import Sweep
+from driftrank.experiments.sweeps.sweep import sweep
 
 __all__ = ["Leaderboard", "Result", "Sweep", "leaderboard", "simulate", "sweep"]

@@ -1,7 +1,7 @@
-"""The building blocks that policies, click models and environments are written with.
+"""Building blocks of policies, click models and environments.
 
-Everything here is in the subset of Python that numba compiles and uses only ``+ - * / sqrt`` and integer
-arithmetic, so that a number computed on one machine is the same, to the last bit, on any other.
+Kernels are written in the subset of Python that numba compiles and use only ``+ - * / sqrt`` and integer arithmetic, so
+that results are equal to the last bit on every machine.
 """
 
 from driftrank.kernels.compile import kernel, pure

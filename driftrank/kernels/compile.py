@@ -1,21 +1,16 @@
-"""Compile kernels, and keep the machine code on disk from one process to the next.
+"""Compile kernels and cache their machine code on disk.
 
-Numba's own disk cache looks only at the file a function stands in, and never finds again a function that
-refers to other compiled functions through a closure. Here the outermost kernels (a whole simulation, one step
-of a learner) are *templates*: ordinary functions whose global names are bound to the kernels of one policy. The
-machine code is filed under a fingerprint of everything that goes into it, so it is found again by any process and
-never found when something changed.
+Numba's own disk cache depends only on the file that a function is defined in, and misses a function that refers to
+other compiled functions through a closure. Here the outermost kernels (a whole simulation, one step of a learner) are
+*templates*: ordinary functions whose global names are bound to the kernels of one policy. The machine code is stored
+under a fingerprint of everything that determines it: any process finds it again, and none after a change.
 """
 
 from __future__ import annotations
 
-import atexit
 import functools
 import hashlib
-import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -25,24 +20,32 @@ import numba
 import numpy as np
 from numba.core.target_extension import current_target
 
+from driftrank.kernels.cache import cache_file, is_cached, write_entry
+
 # error_model="numpy": a division needs no test for zero. _nrt=False: arrays are borrowed, never counted (a reference
 # count that the compiler fails to remove costs more than the rest of a step), and kernels cannot allocate.
 # forceinline: the many small kernels of a step become one piece of code (measured: 134 -> 95 ns a step).
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "_nrt": False}
 _INNER: dict[str, Any] = {**OPTIONS, "forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
-#: what this process has specialised: many simulations of one policy fetch its kernel from the disk once
-_made: dict[Path, Any] = {}
+#: settings of numba that change machine code. Those of the processor are part of numba's own key.
+_SETTINGS = (
+    "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "EXTEND_VARIABLE_LIFETIMES",
+    "DISABLE_INTEL_SVML",
+)  # fmt: skip
+
+#: by fingerprint, the kernels of this process: many simulations of one policy read the disk once
+_specialised: dict[str, Any] = {}
 
 
 class Kernel:
-    """A function that is compiled into those that call it, and is plain Python when Python calls it.
+    """A function that is inlined into the kernels that call it, and runs as plain Python when Python calls it.
 
-    The many small kernels of a policy are never called from Python. Doors for Python and C into each of them would take
-    a third of the time it takes to compile a policy, so they have none.
+    The many small kernels of a policy are never called from Python. Python and C wrappers of each would take a third of
+    the time to compile a policy, so they are not made.
 
-    A few have another form for GPUs, ``on_gpu``, that does the same, to the last bit, without branches: threads that go
-    different ways wait for each other.
+    A few have a second form for GPUs, ``on_gpu``, with the same results to the last bit but without branches: threads
+    that diverge wait for each other.
     """
 
     def __init__(self, function: Callable[..., Any], on_gpu: Callable[..., Any] | None = None) -> None:
@@ -57,7 +60,7 @@ class Kernel:
 
     @property
     def _numba_type_(self) -> Any:
-        """What numba takes it for, when it compiles for this machine's processor or for a GPU."""
+        """The type for numba, when it compiles for the CPU or for a GPU."""
         if current_target() == "cuda":
             return self._compiled_for_gpu._numba_type_
         return self._compiled._numba_type_
@@ -75,12 +78,12 @@ def kernel(function: Callable[..., Any], on_gpu: Callable[..., Any] | None = Non
 
 
 def pure(function: Any) -> Any:
-    """The plain Python function behind a kernel: the same numbers, without waiting for the compiler."""
+    """The plain Python function of a kernel: the same numbers, without compiling."""
     return getattr(function, "py_func", function)
 
 
 def generate(name: str, arguments: str, expression: str, names: Mapping[str, Any]) -> Any:
-    """A kernel of one expression, for tuples whose length only the policy knows."""
+    """A kernel of one expression, for tuples whose length depends on the policy."""
     namespace = dict(names)
     source = f"def {name}({arguments}):\n    return {expression}\n"
     exec(compile(source, f"<driftrank {name}>", "exec"), namespace)
@@ -88,24 +91,32 @@ def generate(name: str, arguments: str, expression: str, names: Mapping[str, Any
 
 
 def bind(template: Any, bindings: Mapping[str, Any]) -> Any:
-    """A kernel made of a template, its global names bound to ``bindings``: for templates that call it."""
+    """A kernel from a template, its global names bound to ``bindings``: for templates that call it."""
     return kernel(FunctionType(template.__code__, {**template.__globals__, **bindings}, template.__name__))
 
 
 def specialise(template: Any, bindings: Mapping[str, Any]) -> Any:
-    """Compile ``template`` with its global names bound to ``bindings``, or fetch what was made of it before."""
-    path = _source_file(template.__name__, fingerprint(template, bindings))
-    if path not in _made:
+    """Compile ``template`` with its global names bound to ``bindings``, or load it from the cache."""
+    digest = fingerprint(template, bindings)
+    if digest not in _specialised:
+        path = _source_file(template.__name__, digest)
         code = template.__code__.replace(co_filename=str(path))
         function = FunctionType(code, {**template.__globals__, **bindings}, template.__name__)
-        _made[path] = numba.njit(cache=True, **OPTIONS)(function)
-    return _made[path]
+        try:
+            _specialised[digest] = numba.njit(cache=True, **OPTIONS)(function)
+        except (OSError, RuntimeError):
+            if path.exists():
+                raise
+            _source_file(template.__name__, digest)  # another process has just removed it
+            _specialised[digest] = numba.njit(cache=True, **OPTIONS)(function)
+    return _specialised[digest]
 
 
 def fingerprint(function: FunctionType, bindings: Mapping[str, Any] | None = None, more: str = "") -> str:
-    """A digest of a function's code and of every function and constant that it refers to."""
+    """A digest of a function's code, of every function and constant that it refers to, and of numba's settings."""
     digest = hashlib.blake2b(digest_size=16)
-    digest.update(f"{numba.__version__} {sys.version_info[:2]} {OPTIONS} {more}".encode())
+    settings = [getattr(numba.config, name, None) for name in _SETTINGS]
+    digest.update(f"{numba.__version__} {sys.version_info[:2]} {OPTIONS} {settings} {more}".encode())
     seen: dict[int, int] = {}
     for part in _parts(function, bindings or {}, seen):
         digest.update(part)
@@ -113,54 +124,21 @@ def fingerprint(function: FunctionType, bindings: Mapping[str, Any] | None = Non
     return digest.hexdigest()
 
 
-def cache_directory() -> Path:
-    """Where compiled kernels are kept: ``$DRIFTRANK_CACHE_DIR``, or driftrank's corner of the user's cache."""
-    chosen = os.environ.get("DRIFTRANK_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
-    home = os.environ.get("XDG_CACHE_HOME")
-    try:
-        return (Path(home) if home else Path.home() / ".cache") / "driftrank"
-    except RuntimeError:  # no home directory
-        return Path(tempfile.gettempdir()) / "driftrank-cache"
-
-
-@functools.cache
-def _usable_cache_directory() -> Path:
-    """The cache directory, or a temporary one where that cannot be written."""
-    directory = cache_directory() / "kernels"
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=directory):
-            pass
-    except OSError:
-        directory = Path(tempfile.mkdtemp(prefix="driftrank-kernels-"))
-        atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    return directory
-
-
-def cache_file(name: str, digest: str, suffix: str) -> Path:
-    """Where something compiled is kept."""
-    return _usable_cache_directory() / f"{name}_{digest}{suffix}"
-
-
 def _source_file(name: str, digest: str) -> Path:
-    """A file that numba takes for the kernel's source; its time stamp is part of the key, so it is written once."""
+    """The file that numba takes for the kernel's source; written once, as its time stamp may be part of the key."""
     path = cache_file(name, digest, ".py")
-    if not path.exists():
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-            file.write(f"# {name}: the machine code is in __pycache__, under this file's name\n")
-        os.replace(file.name, path)
+    if not is_cached(path):
+        write_entry(path, f"# {name}: the machine code is in __pycache__, under this file's name\n".encode())
     return path
 
 
 def _parts(function: FunctionType, bindings: Mapping[str, Any], seen: dict[int, int]) -> Iterable[bytes]:
     if id(function) in seen:
-        yield f"number {seen[id(function)]}".encode()  # which one matters: f, g, f is not f, g, g
+        yield f"number {seen[id(function)]}".encode()  # its number matters: f, g, f is not f, g, g
         return
     seen[id(function)] = len(seen)
     names = {**function.__globals__, **bindings}
-    yield str(function.__module__).encode()  # numba imports it when it finds the machine code
+    yield str(function.__module__).encode()  # numba imports it when it loads the machine code
     for code in _codes(function.__code__):
         yield code.co_code
         yield from _value("constants", tuple(c for c in code.co_consts if not isinstance(c, CodeType)), (), seen)
@@ -198,11 +176,11 @@ def _value(name: str, value: Any, attributes: Sequence[str], seen: dict[int, int
         yield repr((value.dtype.str, value.shape)).encode() + value.tobytes()
     elif isinstance(value, type):
         yield repr((value.__name__, getattr(value, "_fields", ()))).encode()
-    elif isinstance(value, tuple):  # may hold kernels, whose repr is an address
+    elif isinstance(value, tuple):  # may hold kernels, whose repr has an address
         yield f"{type(value).__name__} of {len(value)}".encode()
         for part in value:
             yield from _value("", part, (), seen)
-    elif isinstance(value, frozenset):  # strings in a set come in another order in every process
+    elif isinstance(value, frozenset):  # the order of strings in a set differs between processes
         yield repr(sorted(map(repr, value))).encode()
     else:
         yield repr(value).encode()

@@ -1,4 +1,4 @@
-"""Normal, Gamma and Beta numbers, each a function of a key."""
+"""Normal, Gamma and Beta random numbers, each a function of a key."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ import numpy as np
 
 from driftrank.kernels.compile import kernel, pure
 from driftrank.kernels.elementary import exp, log
-from driftrank.kernels.rng import derive, uniform
+from driftrank.kernels.rng import GAMMA_FACTOR, NEXT_TRY, derive, uniform
 
 _1, _8, _9, _12, _33 = (np.uint64(n) for n in (1, 8, 9, 12, 33))
 _LOW_8 = np.uint64(0xFF)
 _LOW_24 = np.uint64(0xFFFFFF)
-_LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 # The ziggurat of Marsaglia and Tsang (2000): 256 layers of equal area under exp(-x^2/2), the lowest with the tail
-# beyond _EDGE. Made of our own functions, so that the tables are the same on every machine.
+# beyond _EDGE. Computed with our own functions, so that the tables are the same on every machine.
 _EDGE = 3.6541528853610088
 _AREA = 0.00492867323399
 
 
 def _layers() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Width of every layer, the part of it that lies wholly under the curve, and the curve's height at its edge."""
+    """Width of every layer, the part of it that is entirely under the curve, and the curve's height at its edge."""
     log_, exp_ = pure(log), pure(exp)
     width, height = np.zeros(256), np.zeros(256)
-    width[0] = _AREA / exp_(-0.5 * _EDGE * _EDGE)  # as though the tail were part of a rectangle
+    width[0] = _AREA / exp_(-0.5 * _EDGE * _EDGE)  # as if the tail were part of a rectangle
     width[1] = _EDGE
     for i in range(2, 256):
         x = width[i - 1]
@@ -39,7 +38,7 @@ _WIDTH, _INNER, _HEIGHT = _layers()
 
 @kernel
 def _normal_outside(z, layer):
-    """What is left of the ziggurat: a try in a hundred lands beside the rectangles. Returns (x, whether it counts)."""
+    """The part of the ziggurat outside the rectangles, one try in a hundred. Returns (x, True if it is accepted)."""
     if layer == 0:
         n = 1
         while True:  # the tail
@@ -67,19 +66,19 @@ def normal(key):
             x, good = _normal_outside(z, layer)
         if good:
             return -x if (z >> _8) & _1 else x
-        z = derive(z, _LAST)
+        z = derive(z, NEXT_TRY)
 
 
 @kernel
 def inner_uniform(key):
-    """A uniform number that is neither 0 nor 1: -ln U is a finite exponential number, and -ln(-ln U) a Gumbel one."""
+    """A uniform number in (0, 1): -ln U is a finite exponential number, and -ln(-ln U) a Gumbel number."""
     return (np.float64(np.uint64(key) >> _12) + 0.5) * 2.220446049250313e-16
 
 
 @kernel
 def _log_boost(key, stream, shape):
     """ln U^(1/shape): Gamma(shape) = U^(1/shape) Gamma(shape + 1)."""
-    return log(uniform(derive(key, _LAST - np.uint64(stream))) + 1e-300) / shape
+    return log(uniform(derive(key, GAMMA_FACTOR - np.uint64(stream))) + 1e-300) / shape
 
 
 @kernel
@@ -93,7 +92,7 @@ def _gamma_above_one(key, stream, d, c):
         v = 1.0 + c * x
         if v > 0.0:
             v = v * v * v
-            u = (np.float64((z >> _9) & _LOW_24) + 0.5) * 5.960464477539063e-08  # bits that normal() leaves alone
+            u = (np.float64((z >> _9) & _LOW_24) + 0.5) * 5.960464477539063e-08  # bits that normal() does not use
             square = x * x
             if u < 1.0 - 0.0331 * square * square:
                 return d * v
@@ -113,7 +112,7 @@ def _gamma_stream(key, stream, shape):
 
 @kernel
 def gamma_scale(d):
-    """The constant c that goes with d = shape - 1/3, for those who keep it."""
+    """The constant c for d = shape - 1/3, for callers that store it."""
     return 1.0 / np.sqrt(9.0 * d)
 
 
@@ -130,12 +129,12 @@ def beta(key, a, b):
     total = x + _gamma_stream(key, 1, b)
     if total > 0.0:
         return x / total
-    # both are too small for a number: with shapes like that the result is next to 0 or 1
+    # both underflow: with such shapes the result is almost 0 or 1
     return 1.0 if _log_boost(key, 0, a) > _log_boost(key, 1, b) else 0.0
 
 
 @kernel
 def beta_above_one(key, a, scale_a, b, scale_b):
-    """``beta(key, a, b)`` for a, b >= 1 whose scales, ``gamma_scale(a - 1/3)`` and so on, are at hand."""
+    """``beta(key, a, b)`` for a, b >= 1 with precomputed scales, ``gamma_scale(a - 1/3)`` and so on."""
     x = _gamma_above_one(key, 0, a - 1.0 / 3.0, scale_a)
     return x / (x + _gamma_above_one(key, 1, b - 1.0 / 3.0, scale_b))

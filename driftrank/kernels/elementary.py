@@ -1,8 +1,7 @@
-"""Logarithm, exponential and cosine of our own.
+"""Logarithm, exponential and cosine from exactly rounded operations.
 
-The C library's differ in the last bit between systems and between CPU and GPU; these do not, since they are made of
-exactly rounded operations only. The first two are within 1.5 units in the last place of the true value, and the cosine
-is within 1e-15 (tested).
+Those of C libraries differ in the last bit between systems and between CPU and GPU; these do not. The first two are
+within 1.5 units in the last place of the true value, and the cosine is within 1e-15 (tested).
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def exp(x):
     )
     high = 2.7620075879983367e-07 + r * 2.5100375832561234e-08
     y = 1.0 + (r + z * (low + w * (mid + w * high)))
-    # 2^k in two factors: 2^1024 is no number, and e^709.5 needs it
+    # 2^k in two factors: 2^1024 is not a double, and e^709.5 needs it
     return 2.0 * y * np.int64((np.int64(k) + 1022) << 52).view(np.float64)
 
 

@@ -1,4 +1,4 @@
-"""Bernoulli Kullback-Leibler divergence and the confidence bounds made of it."""
+"""Bernoulli Kullback-Leibler divergence and its confidence bounds."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ def kl(p, q):
 
 @kernel
 def kl_ucb_given(p, d, negative_entropy):
-    """``kl_ucb(p, d)`` where ``entropy(p)`` is at hand."""
+    """``kl_ucb(p, d)`` with a precomputed ``entropy(p)``."""
     if d < 1e-12:
-        # kl(p, q) - d would be all rounding; a step of one standard deviation is as near as can be
+        # kl(p, q) - d would be all rounding error; one standard deviation is as close as possible
         return p if d <= 0.0 else min(1.0, p + d + np.sqrt(d * (d + 2.0 * p * (1.0 - p))))
     if p >= 1.0 or d == np.inf:
         return 1.0
     if p <= 0.0:
         return 1.0 - exp(-d)
-    # two upper bounds: Pinsker's, and the solution of (q-p)^2 = 2 q d, which is the better one for small p
+    # two upper bounds: Pinsker's, and the solution of (q-p)^2 = 2 q d, which is tighter for small p
     high = min(p + np.sqrt(0.5 * d), p + d + np.sqrt(d * (d + 2.0 * p)))
     if high > 0.95:
-        # steps shrink with 1-q, so that Newton would stop far from the root; near 1 the term -p ln q is next to
-        # nothing, and the bound without it next to exact
+        # steps shrink with 1-q, so Newton would stop far from the root; near 1 the term -p ln q is negligible, and
+        # the bound without it almost exact
         high = min(high, 1.0 - exp((negative_entropy - d) / (1.0 - p)))
         if high >= 1.0:
             return 1.0
-    # Start from the first three terms of the root's expansion in sqrt(d), near enough most often for one step of
-    # Halley's method, which is of third order: a last step of a thousandth of the way to p, and to 1, leaves an error
-    # of 1e-9 of that. Far from the root Newton's is the safer one: kl(p, .) is convex, so it ends up right of the root
-    # after one step, and then descends to it.
+    # Start from the first three terms of the root's expansion in sqrt(d), usually close enough for one step of Halley's
+    # method, which is of third order: a last step of a thousandth of the distance to p, and to 1, leaves an error of
+    # 1e-9 of that. Far from the root Newton's method is safer: kl(p, .) is convex, so after one step it is right of the
+    # root, and then descends to it.
     q = high
     variance = p * (1.0 - p)
     if d < variance:

@@ -1,8 +1,10 @@
-"""Counter-based randomness: every draw is a function of what it is for, never of what was drawn before.
+"""Counter-based randomness: every draw is a function of its purpose, never of earlier draws.
 
-A key is 64 bits. ``derive(key, n)`` makes the n-th key below it, so keys form a tree: seed, query, run, step,
-purpose, item. Drawing for one item says nothing about, and costs nothing for, the others.
+A key is 64 bits. ``derive(key, n)`` returns the n-th key below it, so keys form a tree: seed, query, run, step,
+purpose, item. Draws for one item are independent of, and cost nothing for, the others.
 The function is the finaliser of SplitMix64 over a Weyl sequence, which passes the usual batteries of tests.
+
+Branches with a fixed meaning are defined here and nowhere else: two uses of one branch would be silently correlated.
 """
 
 from __future__ import annotations
@@ -22,10 +24,43 @@ _MULTIPLY_2 = np.uint64(0x94D049BB133111EB)
 _64_BITS = 2**64 - 1
 _11, _27, _30, _31 = (np.uint64(n) for n in (11, 27, 30, 31))
 
-#: purposes, the last branch of the tree but one
+# Branches below the key of a step; WORLD is below branch 0 of a run, which no step uses (steps count from 1).
 USERS = 1
 POLICY = 2
 WORLD = 3
+
+# Branches below a policy's key at a step. Those below 2^63 belong to items (a token is below 2^63) or positions.
+#: a second set of numbers, independent of those of the items
+SECOND_SET = np.uint64(2**63)
+#: the item shown for exploration
+EXPLORED_ITEM = np.uint64(2**64 - 3)
+#: the decision to explore
+EXPLORATION_COIN = np.uint64(2**64 - 2)
+#: the regime that a step assumes
+REGIME = np.uint64(2**64 - 1)
+
+#: branch below the world's key: the first attraction of every item. Steps, items and epochs have smaller numbers.
+FIRST_LEVELS = 2**62
+
+# Branches below the key of a single random number, which uses small ones for its tries.
+#: the next try of a normal number
+NEXT_TRY = np.uint64(2**64 - 1)
+#: the factor of a Gamma number whose shape is below 1: this branch for the first of two streams, the one before it for
+#: the second. The same number as NEXT_TRY, but never below the same key: that one is below a try's key.
+GAMMA_FACTOR = np.uint64(2**64 - 1)
+
+#: reserved branches by the key that they are below: distinct in each, which a test checks
+RESERVED = {
+    "step": (USERS, POLICY),
+    "run's branch 0": (WORLD,),
+    "policy": (SECOND_SET, EXPLORED_ITEM, EXPLORATION_COIN, REGIME),
+    "world": (FIRST_LEVELS,),
+    "normal number": (NEXT_TRY,),
+    "Gamma number": (GAMMA_FACTOR, GAMMA_FACTOR - np.uint64(1)),
+}
+
+#: the largest key: an upper bound when the smallest is searched, not a branch
+LARGEST_KEY = np.uint64(2**64 - 1)
 
 
 @kernel
@@ -39,7 +74,7 @@ def derive(key, n):
 
 @kernel
 def uniform(key):
-    """The number in [0, 1) that belongs to a key."""
+    """The uniform number in [0, 1) of a key."""
     return np.float64(key >> _11) * 1.1102230246251565e-16
 
 
@@ -50,7 +85,7 @@ def below(key, n):
 
 
 def _branch(key: int, *path: int) -> int:
-    """``derive`` along a path, with Python's integers: ten times as fast as NumPy's for one key."""
+    """``derive`` along a path, with Python integers: ten times as fast as NumPy for one key."""
     for n in path:
         z = (key + (n + 1) * 0x9E3779B97F4A7C15) & _64_BITS
         z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _64_BITS
@@ -86,11 +121,11 @@ def users_key(run: int, t: int) -> int:
 
 
 def world_keys(runs: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The keys of the world's randomness in runs, given theirs. Steps count from 1, so branch 0 is free for it."""
+    """The keys of the world's randomness, given those of runs."""
     keys: NDArray[np.uint64] = derive(derive(runs, 0), WORLD)
     return keys
 
 
 def key_of(text: str) -> int:
-    """64 bits that stand for a name, the same on every machine."""
+    """A 64-bit digest of a name, the same on every machine."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")

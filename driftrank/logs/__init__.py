@@ -1,4 +1,4 @@
-"""Click logs: one schema, readers for what logs look like elsewhere, and what can be learnt from them.
+"""Click logs: one schema, readers of other formats, counting, checks, changes, and generated logs.
 
 >>> from driftrank.logs import open_log
 >>> open_log("nowhere.parquet")
@@ -9,17 +9,18 @@ ValueError: nowhere.parquet: no such file
 
 from __future__ import annotations
 
+from driftrank.extras import need
 from driftrank.logs.changes import drift as drift
 from driftrank.logs.checking import check as check
-from driftrank.logs.conversion import convert as convert
+from driftrank.logs.conversion.convert import convert as convert
+from driftrank.logs.count.load_statistics import load_statistics as load_statistics
+from driftrank.logs.count.statistics import aggregate as aggregate
+from driftrank.logs.count.statistics import merge as merge
 from driftrank.logs.generation import generate as generate
 from driftrank.logs.log import Log as Log
 from driftrank.logs.log import open_log as open_log
 from driftrank.logs.over_time import attraction_over_time as attraction_over_time
-from driftrank.logs.replaying import environment as environment
-from driftrank.logs.statistics import aggregate as aggregate
-from driftrank.logs.statistics import merge as merge
-from driftrank.logs.stored import load_statistics as load_statistics
+from driftrank.logs.replay import environment as environment
 
 __all__ = [
     "Log",
@@ -34,3 +35,5 @@ __all__ = [
     "merge",
     "open_log",
 ]
+
+need("logs", "duckdb", "pyarrow", "sqlglot")

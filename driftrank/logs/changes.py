@@ -1,4 +1,4 @@
-"""Changes in a click log: when the items of a query became more or less attractive, and from what to what."""
+"""Changes in a click log: when the attraction of the items of a query changed, and from what to what."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from driftrank.clickmodels.intervals import wilson
-from driftrank.logs.lists import Lists, frequent_queries, lists_of
-from driftrank.policies.detectors import GLR
-from driftrank.policies.detectors.glr import threshold_of
+from driftrank.clickmodels.fitting.intervals import wilson
+from driftrank.logs.query_lists import QueryLists, frequent_queries, lists_of
+from driftrank.policies.detecting.detectors import GLR
+from driftrank.policies.detecting.detectors.glr import threshold_of
 from driftrank.validation import check_integer, check_number
 
 if TYPE_CHECKING:
     from driftrank.logs.log import Log
 
-#: splits whose likelihood is less than exp(7) times smaller than the best may be the true one
+#: splits with a log-likelihood within this of the best are candidates for the true one
 _NATS = 7.0
 
 
@@ -26,21 +26,21 @@ _NATS = 7.0
 class Change:
     """A breakpoint of a query."""
 
-    after: int  #: the number of the last list before it
-    time: Any  #: of that list
-    items: tuple[Any, ...]  #: that changed
+    after: int  #: number of the last list before it
+    time: Any  #: time of that list
+    items: tuple[Any, ...]  #: the items that changed
 
 
 @dataclass(frozen=True, eq=False)
 class QueryDrift:
-    """How a query changed."""
+    """The changes of a query."""
 
     query: Any
     items: tuple[Any, ...]
     lists: int
     changes: tuple[Change, ...]
     attraction: NDArray[np.float64]  #: (changes + 1, items)
-    low: NDArray[np.float64]  #: of the 95% confidence interval
+    low: NDArray[np.float64]  #: lower end of the 95% confidence interval
     high: NDArray[np.float64]
 
 
@@ -55,22 +55,21 @@ def drift(
 ) -> list[QueryDrift]:
     """Find the changes of a log's queries, by the likelihood-ratio test that the policies use (:class:`GLR`).
 
-    The labels of an item, clicked or not wherever it was read, are tested one after the other as they came. What was
-    read are the items up to the first click, all without one: so it is in the models CM, DCM and SDBN, whatever comes
-    after the first click. A change that is found is put where the likelihood is largest; changes of several items of a
-    query that may have been at the same moment are taken to be one. An item's attraction is estimated from all that
-    lies between two of its own changes.
+    The labels of an item, clicked or not in the lists in which it was read, are tested in the order of time. Read are
+    the items down to the first click, or all without a click, as in the models CM, DCM and SDBN. A change is placed at
+    the largest likelihood; changes of several items of a query that may have happened at the same time are merged. The
+    attraction of an item is estimated from all labels between two of its own changes.
 
     Parameters
     ----------
     queries, top
-        Which; or how many, the most frequent.
+        The queries; or how many, the most frequent.
     items
-        How many items of a query, the most often shown.
+        Number of items per query, the most often shown.
     delta
-        The chance, at most, of a change found in a query that does not change.
+        Bound on the probability of finding a change in a query that does not change.
     prior
-        Clicks and views that are added to those seen.
+        Clicks and views that are added to the counts.
 
     Examples
     --------
@@ -90,19 +89,19 @@ def drift(
     check_integer("items", items, 1)
     check_number("delta", delta, 0, 1, open_low=True, open_high=True)
     chosen = list(queries) if queries is not None else frequent_queries(log, top)
-    return [_query(lists, items, delta, prior) for lists in lists_of(log, chosen)]
+    return [_query_drift(lists, items, delta, prior) for lists in lists_of(log, chosen)]
 
 
-def _query(lists: Lists, most: int, delta: float, prior: tuple[float, float]) -> QueryDrift:
+def _query_drift(lists: QueryLists, most: int, delta: float, prior: tuple[float, float]) -> QueryDrift:
     names, codes = lists.most_shown(most)
     seen = lists.read()
     streams = []
-    found: list[_Found] = []
+    found: list[_ItemChange] = []
     for a, code in enumerate(codes):
         here = seen & (lists.item == code)
         labels, steps = lists.clicked[here].astype(np.int8), lists.list_of[here]
         streams.append((labels, steps))
-        found += [_Found(a, *change) for change in _changes(labels, steps, delta / len(codes))]
+        found += [_ItemChange(a, *change) for change in _changes(labels, steps, delta / len(codes))]
     moments = _moments(found)
     at = [moment for moment, _ in moments]
     attraction, low, high = (np.zeros((len(at) + 1, len(codes))) for _ in range(3))
@@ -119,8 +118,8 @@ def _query(lists: Lists, most: int, delta: float, prior: tuple[float, float]) ->
 
 
 @dataclass(frozen=True)
-class _Found:
-    """A change of an item: the last list before it, as likely moments ``low .. high``, and how sure it is."""
+class _ItemChange:
+    """A change of an item: the last list before it, the range ``low .. high`` of likely ones, log-likelihood ratio."""
 
     item: int
     after: int
@@ -130,13 +129,13 @@ class _Found:
 
 
 def _changes(labels: NDArray[np.int8], steps: NDArray[np.int64], delta: float) -> list[tuple[int, int, int, float]]:
-    """Where the labels of one item change; ``steps`` are the numbers of their lists."""
+    """The changes of the labels of one item; ``steps`` are the numbers of their lists."""
     level = float(np.log(3 / delta))
     cuts = [0]
     for alarm in GLR(delta=delta).run(labels):
         cuts.append(cuts[-1] + _split(labels[cuts[-1] : alarm])[0])
     cuts.append(len(labels))
-    while True:  # once more, with all that came before and after; what the test would not find there is none
+    while True:  # again with all labels between the neighbouring changes; drop changes that the test then does not find
         splits = []
         for n in range(1, len(cuts) - 1):
             begin, end = cuts[n - 1], cuts[n + 1]
@@ -149,14 +148,14 @@ def _changes(labels: NDArray[np.int8], steps: NDArray[np.int64], delta: float) -
         del cuts[weakest + 1]
     found = []
     for cut, (first, last, ratio, _) in zip(cuts[1:-1], splits, strict=True):
-        # the item may not have been shown for a while: the change was anywhere before it was again
+        # the item may not have been shown for a while: the change was anywhere before its next list
         high = max(int(steps[last - 1]), int(steps[min(last, len(steps) - 1)]) - 1)
         found.append((int(steps[cut - 1]), int(steps[first - 1]), high, ratio))
     return found
 
 
 def _split(labels: NDArray[np.int8]) -> tuple[int, int, int, float]:
-    """The best place to split labels in two, the first and last that are about as good, and the likelihood ratio."""
+    """The best split of labels in two, the first and last that are about as good, and the log-likelihood ratio."""
     n = len(labels)
     before = np.arange(1, n)
     ones = np.cumsum(labels)[:-1].astype(float)
@@ -168,7 +167,7 @@ def _split(labels: NDArray[np.int8]) -> tuple[int, int, int, float]:
 
 
 def _log_likelihood(ones: NDArray[np.float64], n: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Of labels at their own mean."""
+    """The log-likelihood of labels at their own mean."""
     result = np.zeros(len(n))
     for part in (ones, n - ones):
         some = part > 0
@@ -176,9 +175,9 @@ def _log_likelihood(ones: NDArray[np.float64], n: NDArray[np.int64]) -> NDArray[
     return result
 
 
-def _moments(found: Sequence[_Found]) -> list[tuple[int, set[int]]]:
-    """Breakpoints of the query, each with the items that changed: changes whose likely moments overlap are one."""
-    groups: list[list[_Found]] = []
+def _moments(found: Sequence[_ItemChange]) -> list[tuple[int, set[int]]]:
+    """Breakpoints of the query, each with the items that changed: changes with overlapping ranges are merged."""
+    groups: list[list[_ItemChange]] = []
     for change in sorted(found, key=lambda f: f.high):
         if groups and change.low <= min(f.high for f in groups[-1]) and change.item not in {f.item for f in groups[-1]}:
             groups[-1].append(change)

@@ -1,4 +1,4 @@
-"""Look a log over: what is in it, and what is wrong with it."""
+"""Check a log: its contents and its problems."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from driftrank.logs.bad_lines import EXAMPLES, LogReport
 from driftrank.logs.log import Log, open_log
-from driftrank.logs.problems import EXAMPLES, Report
 from driftrank.logs.schema import LONGEST
 
 if TYPE_CHECKING:
     import duckdb
 
-#: by kind of problem, the rows that have it
+#: by kind of problem, the SQL condition of its rows
 _WRONG = {
     "missing": "query IS NULL OR time IS NULL OR ranking IS NULL OR clicks IS NULL"
     " OR list_count(ranking) < len(ranking) OR list_count(clicks) < len(clicks)",
@@ -26,13 +26,13 @@ _WRONG = {
     " OR list_max(propensities) > 1",
 }
 
-#: how many of the longest gaps are told
+#: number of longest gaps in the result
 _GAPS = 5
 
 
 @dataclass(frozen=True)
-class Check:
-    """What was found in a log. It prints itself; :meth:`to_dict` is for programs.
+class LogCheck:
+    """The result of checking a log; :meth:`to_dict` is for programs.
 
     Attributes
     ----------
@@ -41,11 +41,11 @@ class Check:
     first, last
         The earliest and the latest time.
     gaps
-        The longest gaps between one list and the next, as (length, row before which it is, time after it).
+        The longest gaps between one list and the next, as (length, row after it, time after it).
     positions
-        By position: lists that have it, lists in which it was clicked.
+        By position: number of lists with it, and of lists in which it was clicked.
     report
-        What is wrong, with numbers of lines or rows.
+        The problems, with numbers of lines or rows.
     """
 
     source: str
@@ -54,16 +54,16 @@ class Check:
     last: Any
     gaps: list[tuple[Any, int, Any]]
     positions: list[tuple[int, int]]
-    report: Report
+    report: LogReport
 
     @property
     def good(self) -> bool:
-        """Whether every line or row can be used."""
-        return not self.report.lost
+        """True if every line or row can be used."""
+        return not self.report.has_errors
 
     @property
     def click_rate(self) -> float:
-        """Of the lists, how many were clicked."""
+        """The share of lists with a click."""
         lists = self.counts["lists"]
         return (lists - self.counts["lists without click"]) / lists if lists else float("nan")
 
@@ -83,10 +83,10 @@ class Check:
         }
 
 
-def check(source: Log | str | os.PathLike[str], columns: Mapping[str, str] | None = None) -> Check:
-    """Look over a log: a :class:`Log`, or anything that :func:`open_log` takes.
+def check(source: Log | str | os.PathLike[str], columns: Mapping[str, str] | None = None) -> LogCheck:
+    """Check a log: a :class:`Log`, or anything that :func:`open_log` takes.
 
-    Of text, the lines that cannot be used are told by their numbers; of tables, the rows.
+    Problems of text have line numbers, those of tables row numbers.
 
     Examples
     --------
@@ -100,11 +100,11 @@ def check(source: Log | str | os.PathLike[str], columns: Mapping[str, str] | Non
     >>> print("\\n".join(found.report.details()))
       1 x the same item twice in a list (cannot be used)
           row 2: query shoes, 2 items, no clicks
-      1 x a position that the list does not have (cannot be used)
+      1 x a click position outside the list (cannot be used)
           row 3: query hats, 1 item, clicks 2
     """
     log = source if isinstance(source, Log) else open_log(source, columns, quiet=True)
-    report = Report(log.source, unit="row", verb="cannot be used") if log.report is None else log.report.copy()
+    report = LogReport(log.source, unit="row", verb="cannot be used") if log.report is None else log.report.copy()
     with log.connect() as connection:
         connection.execute(f"CREATE TEMP VIEW numbered AS SELECT * FROM {log.numbered}")
         counts, examples = _counted(connection, log)
@@ -113,20 +113,20 @@ def check(source: Log | str | os.PathLike[str], columns: Mapping[str, str] | Non
             _duplicates(connection, log, examples)
         positions = _positions(connection)
         first, last = connection.execute("SELECT min(time), max(time) FROM numbered").fetchone() or (None, None)
-        _tell(connection, log, examples, report)
+        _report_problems(connection, log, examples, report)
     if log.report is None:
         report.lists, report.clicks = counts["lists"], counts["clicks"]
-    return Check(log.source, counts, first, last, gaps, positions, report)
+    return LogCheck(log.source, counts, first, last, gaps, positions, report)
 
 
-#: by kind of problem: how many, and the (file, row) of the first
+#: by kind of problem: the number, and the (file, row) of the first
 _Examples = dict[str, tuple[int, list[tuple[int, int]]]]
 
 _PLACE = "file * 1000000000000 + row"
 
 
 def _counted(connection: duckdb.DuckDBPyConnection, log: Log) -> tuple[dict[str, int], _Examples]:
-    """One pass over the rows."""
+    """Counts and problems, in one pass over the rows."""
     wrong = {kind: sql for kind, sql in _WRONG.items() if kind != "propensities" or kind in log.types}
     flags = ", ".join(f"coalesce({sql}, false) AS {kind}" for kind, sql in wrong.items())
     sums = ", ".join(f"count_if({kind}), min({_PLACE}, {EXAMPLES}) FILTER (WHERE {kind})" for kind in wrong)
@@ -152,7 +152,7 @@ def _counted(connection: duckdb.DuckDBPyConnection, log: Log) -> tuple[dict[str,
 def _clock(
     connection: duckdb.DuckDBPyConnection, log: Log, examples: _Examples
 ) -> tuple[list[tuple[Any, int, Any]], bool]:
-    """Steps back, the longest steps forward, and whether no time occurs twice for certain."""
+    """The longest gaps, and true if all times are certainly distinct; adds steps back to ``examples``."""
     steps = "(SELECT file, row, time, time - lag(time) OVER () AS step, time < lag(time) OVER () AS back FROM numbered)"
     none = "INTERVAL 0 SECOND" if log.types["time"] == "TIMESTAMP" else "0"
     row = connection.execute(
@@ -163,14 +163,14 @@ def _clock(
     back, places, same, gaps = row
     if back:
         examples["clock"] = back, [divmod(p, 10**12) for p in places]
-    told = [(gap["step"], gap["row"] % 10**12, gap["time"]) for gap in gaps or []]
-    if told and told[0][0] == 1:  # a running number
-        told = []
-    return sorted(told, key=lambda gap: (-gap[0], gap[1])), not back and not same
+    longest = [(gap["step"], gap["row"] % 10**12, gap["time"]) for gap in gaps or []]
+    if longest and longest[0][0] == 1:  # a running number
+        longest = []
+    return sorted(longest, key=lambda gap: (-gap[0], gap[1])), not back and not same
 
 
 def _duplicates(connection: duckdb.DuckDBPyConnection, log: Log, examples: _Examples) -> None:
-    """Rows that are there twice. Candidates are those whose hash is; only they are compared in full."""
+    """Find duplicate rows. Only rows with equal hashes are compared in full."""
     names = [f'"{name}"' for name in log.types]
     keys = {"duplicate": names}
     if "user" in log.types:
@@ -181,7 +181,7 @@ def _duplicates(connection: duckdb.DuckDBPyConnection, log: Log, examples: _Exam
             " GROUP BY h HAVING count(*) > 1"
         )
         later = f"row_number() OVER (PARTITION BY {', '.join(key)} ORDER BY file, row) > 1"
-        if kind == "again":  # those that are the same altogether have been told
+        if kind == "again":  # full duplicates are counted above
             later += f" AND row_number() OVER (PARTITION BY {', '.join(names)} ORDER BY file, row) = 1"
         found = connection.execute(
             f"SELECT count(*), min({_PLACE}, {EXAMPLES}) FROM"
@@ -193,7 +193,7 @@ def _duplicates(connection: duckdb.DuckDBPyConnection, log: Log, examples: _Exam
 
 
 def _positions(connection: duckdb.DuckDBPyConnection) -> list[tuple[int, int]]:
-    """Views and clicks; positions beyond a list are wrong, and not of it."""
+    """Views and clicks by position; positions outside the list do not count."""
     lengths = connection.execute("SELECT len(ranking), count(*) FROM numbered WHERE ranking IS NOT NULL GROUP BY 1")
     lists = dict(lengths.fetchall())
     clicked = connection.execute(
@@ -206,8 +206,8 @@ def _positions(connection: duckdb.DuckDBPyConnection) -> list[tuple[int, int]]:
     return [(sum(lists[n] for n in lists if n >= p), clicks.get(p, 0)) for p in range(1, depth + 1)]
 
 
-def _tell(connection: duckdb.DuckDBPyConnection, log: Log, examples: _Examples, report: Report) -> None:
-    """Put what was found into the report, each example with what stands there."""
+def _report_problems(connection: duckdb.DuckDBPyConnection, log: Log, examples: _Examples, report: LogReport) -> None:
+    """Add the problems to the report, with the content of every example."""
     places = sorted({place for _, found in examples.values() for place in found})
     if not places:
         return

@@ -1,4 +1,4 @@
-"""Generated click logs, from users whose parameters are known."""
+"""Generated click logs of simulated users."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,34 +18,31 @@ from driftrank.files import written
 from driftrank.kernels.compile import specialise
 from driftrank.kernels.rng import run_key
 from driftrank.logs.schema import LONGEST
-from driftrank.logs.steps import impressions, yandex_lines
+from driftrank.logs.templates import impressions, yandex_lines
 from driftrank.progress import Progress, chosen_progress
 from driftrank.queries import Queries
 from driftrank.validation import check_choice, check_integer, check_number
 
-if TYPE_CHECKING:
-    pass
-
-#: how lists are ordered: at random; by attraction at first, with neighbours exchanged at random; by that alone
+#: orders of lists: random; by initial attraction, with neighbours exchanged at random; by initial attraction
 ORDERS = ("shuffled", "swapped", "sorted")
-#: what is written
+#: output formats
 FORMATS = ("auto", "parquet", "yandex")
 
 #: results on a page of the Yandex log
 RESULTS = 10
 
 _BATCH = 500_000
-#: the most digits of a 64-bit number, and a tab
+#: digits of a 64-bit number at most, and a tab
 _WIDTH = 20
 
 
 @dataclass(frozen=True)
-class Generated:
-    """What a generated log holds."""
+class GeneratedLog:
+    """The size of a generated log."""
 
     lists: int
     clicks: int
-    numbered: bool  #: whether queries and items, whose names are no numbers, have numbers in the log instead
+    numbered: bool  #: queries and items have numbers instead of their names
 
 
 def generate(
@@ -59,7 +56,7 @@ def generate(
     format: str = "auto",
     seed: int = 0,
     progress: bool | Progress | None = False,
-) -> Generated:
+) -> GeneratedLog:
     """Write a click log of simulated users. The same arguments give the same log, list by list.
 
     Parameters
@@ -67,16 +64,16 @@ def generate(
     out
         The file: Parquet in the project's schema, or the Yandex text format if it ends in ``.txt`` or ``.gz``.
     environment
-        Queries, how their users click and how they change; a step is a list of the query.
+        The queries, their users and changes; a step is a list of the query.
     lists
-        How many.
+        Number of lists.
     length
-        Items in a list, where the query has so many; by default all that the longest query has.
+        Items per list, if the query has so many; by default as many as the longest query has.
     order
-        ``"shuffled"``: every list is as likely; ``"swapped"``: items in the order of their attraction at the first
-        step, in which neighbours are exchanged at random; ``"sorted"``: in that order.
+        ``"shuffled"``: all lists are equally likely; ``"sorted"``: items by decreasing attraction at the first step;
+        ``"swapped"``: the same, with neighbours exchanged at random.
     zipf
-        How unequal queries are in frequency: the n-th comes up in proportion to :math:`n^{-z}`.
+        Exponent of the query frequencies: the n-th query occurs in proportion to :math:`n^{-z}`.
 
     Examples
     --------
@@ -110,10 +107,10 @@ def generate(
         for name, alpha in environment.queries.attraction.items():
             if length != RESULTS or len(alpha) < RESULTS:
                 raise ValueError(
-                    f"length={length}, {len(alpha)} items in query {name!r}: a list of the Yandex log has {RESULTS}"
+                    f"length={length}, {len(alpha)} items in query {name!r}: lists of the Yandex log have {RESULTS}"
                 )
     names, numbered = _names(environment.queries, format == "yandex")
-    users = _Users(environment, lists, length, order, zipf, seed)
+    users = _UserArrays(environment, lists, length, order, zipf, seed)
     clicks = 0
     write = _Yandex if format == "yandex" else _Parquet
     with (
@@ -126,12 +123,12 @@ def generate(
             clicks += batch.clicks
             sink(batch)
             bar.advance(path.name, len(batch.mask))
-    return Generated(lists, clicks, numbered)
+    return GeneratedLog(lists, clicks, numbered)
 
 
 @dataclass(frozen=True, eq=False)
 class _Names:
-    """What queries and items are called in the log; items of all queries one after the other, from ``base[q]``."""
+    """The names of queries and items in the log; the items of query q begin at ``base[q]``."""
 
     queries: NDArray[Any]
     items: NDArray[Any]
@@ -143,7 +140,7 @@ def _names(queries: Queries, numbers: bool) -> tuple[_Names, bool]:
     base = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     names: list[Any] = list(queries)
     items: list[Any] = [item for name in queries for item in queries.items.get(name, ())]
-    if len(items) != base[-1]:  # they are only numbered within their query: numbers that no other query has
+    if len(items) != base[-1]:  # items without names get numbers that are unique over all queries
         items = [1000 * (q + 1) + a for q, size in enumerate(sizes) for a in range(size)]
         if max(sizes) > 1000:
             items = list(range(1, base[-1] + 1))
@@ -156,7 +153,7 @@ def _names(queries: Queries, numbers: bool) -> tuple[_Names, bool]:
 
 
 def _whole(values: list[Any]) -> list[int] | None:
-    """Values as integers that are not negative, if all are such and stay different."""
+    """Values as non-negative integers, if all are such and remain the same as text."""
     good = all(isinstance(v, int) or (isinstance(v, str) and v.isascii() and v.isdecimal()) for v in values)
     numbers = [int(v) for v in values] if good else []
     unchanged = good and all(0 <= n < 2**62 and str(n) == str(v) for n, v in zip(numbers, values, strict=True))
@@ -172,8 +169,8 @@ class _Batch:
     clicks: int
 
 
-class _Users:
-    """The users of an environment, flat as the kernel wants them."""
+class _UserArrays:
+    """The users of an environment as flat arrays for the kernel."""
 
     def __init__(self, environment: Environment, lists: int, length: int, order: str, zipf: float, seed: int) -> None:
         queries = environment.queries
@@ -194,7 +191,7 @@ class _Users:
             alphas.append(levels)
             count.append(len(ends))
         self.base = np.concatenate([[0], np.cumsum([len(a) for a in queries.attraction.values()])]).astype(np.int64)
-        self.stretch = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+        self.segment = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
         self.until = np.concatenate(until).astype(np.int64)
         self.alphas = np.concatenate([a.ravel() for a in alphas])
         widths = np.repeat(np.diff(self.base), count)
@@ -211,7 +208,7 @@ class _Users:
         query, mask = np.zeros(n, np.int32), np.zeros(n, np.int64)
         slots = np.zeros((n, min(self.k, most)), np.int32)
         clicks = self.kernel(
-            self.key, first, self.share, self.base, self.stretch, self.until, self.alphas, self.row_of,
+            self.key, first, self.share, self.base, self.segment, self.until, self.alphas, self.row_of,
             self.models, self.model, self.seen, self.style, self.order, np.zeros(most, np.uint32),
             np.zeros(most, np.int8), query, slots, mask,
         )  # fmt: skip
@@ -222,7 +219,7 @@ Sink = Callable[[_Batch], None]
 
 
 class _Parquet(AbstractContextManager[Sink]):
-    """The project's schema; time is the running number of the list, and every list has its own user."""
+    """Writes Parquet in the project's schema; time is the number of the list, and every list has its own user."""
 
     def __init__(self, path: Path, names: _Names) -> None:
         import pyarrow as pa
@@ -261,11 +258,11 @@ def _offsets(sizes: NDArray[np.int64]) -> Any:
 
 
 class _Yandex(AbstractContextManager[Sink]):
-    """The text of the Yandex log: every list is a session."""
+    """Writes the text format of the Yandex log; every list is a session."""
 
     def __init__(self, path: Path, names: _Names) -> None:
         self._names = names
-        # the name is a temporary one, of the same ending
+        # a temporary name with the same suffix
         self._file: Any = gzip.open(path, "wb", compresslevel=3) if path.suffix == ".gz" else path.open("wb")  # noqa: SIM115
         self._lines = specialise(yandex_lines, {})
 

@@ -1,4 +1,4 @@
-"""A click log as a table that SQL can read, wherever it lies."""
+"""A click log as a table that SQL can read."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from driftrank.validation import check_integer, check_number
 if TYPE_CHECKING:
     import duckdb
 
-    from driftrank.clickmodels.counts import ListCounts, PositionCounts
-    from driftrank.logs.problems import Report
+    from driftrank.clickmodels.fitting.counts import ListCounts, PositionCounts
+    from driftrank.logs.bad_lines import LogReport
 
-#: how much memory a query over a log takes before it goes on to disk
+#: memory limit of a query over a log; beyond it the disk is used
 MEMORY = "2GB"
 
 _numbers = itertools.count()
@@ -33,43 +33,43 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class Log:
-    """A click log; made by :func:`open_log`. It reads nothing before it is asked.
+    """A click log, from :func:`open_log`. Nothing is read before it is needed.
 
     Attributes
     ----------
     source
-        What was opened.
+        The argument of :func:`open_log`.
     types
-        The columns of the schema that the log has, and their SQL types.
+        The columns of the schema in the log, and their SQL types.
     files
         The files it consists of. :meth:`parts` has one log for each.
     report
-        What was wrong with the lines of a text file; None for tables.
+        Problems of the lines of a text file; None for tables.
     """
 
     source: str
     types: Mapping[str, str]
     files: tuple[str, ...]
-    report: Report | None = None
+    report: LogReport | None = None
     memory: str = MEMORY
     threads: int | None = None
     _columns: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
     _select: str = dataclasses.field(default="*", repr=False)
     _where: tuple[str, ...] = dataclasses.field(default=(), repr=False)
     _table: str | None = dataclasses.field(default=None, repr=False)  #: of a DuckDB file
-    _lines: bool = dataclasses.field(default=False, repr=False)  #: whether a column says where lists stand in the text
-    _copy: Temporary | None = dataclasses.field(default=None, repr=False)  #: of a text file
+    _lines: bool = dataclasses.field(default=False, repr=False)  #: a column has the line numbers of the text
+    _copy: TemporaryFolder | None = dataclasses.field(default=None, repr=False)  #: of a text file
 
     @property
     def relation(self) -> str:
-        """What SQL can select from: exactly the schema's columns. To be used with :meth:`connect`."""
+        """The SQL relation with exactly the columns of the schema, for connections of :meth:`connect`."""
         table = _scan(self.files) if self._table is None else f"driftrank_log.{self._table}"
         relation = f"(SELECT {self._select} FROM {table})"
         return f"(SELECT * FROM {relation} WHERE {' AND '.join(self._where)})" if self._where else relation
 
     @property
     def numbered(self) -> str:
-        """As :attr:`relation`, with two columns more: ``file``, from 0, and ``row`` (of text: line), from 1."""
+        """As :attr:`relation`, with two more columns: ``file``, from 0, and ``row`` (of text: line), from 1."""
         if self._table is not None:
             row, table = "row_number() OVER ()", f"driftrank_log.{self._table}"
         else:
@@ -81,34 +81,34 @@ class Log:
         return f"(SELECT * FROM {relation} WHERE {' AND '.join(self._where)})" if self._where else relation
 
     def connect(self, memory: str | None = None, threads: int | None = None) -> duckdb.DuckDBPyConnection:
-        """A new DuckDB connection in which :attr:`relation` can be read. What outgrows its memory goes to disk.
+        """A new DuckDB connection that can read :attr:`relation`. Queries beyond its memory limit use the disk.
 
         Parameters
         ----------
         memory, threads
-            Instead of those the log was opened with.
+            Instead of those of :func:`open_log`.
         """
-        connection = connected(memory or self.memory, threads or self.threads)
+        connection = duckdb_connection(memory or self.memory, threads or self.threads)
         if self._table is not None:
             connection.execute(f"ATTACH {literal(self.files[0])} AS driftrank_log (READ_ONLY)")
         return connection
 
     def count(self) -> int:
-        """How many lists."""
+        """The number of lists."""
         with self.connect() as connection:
             return int(self._value(connection, "count(*)"))
 
     def counts(self, kind: str, queries: Iterable[Any] | None = None) -> PositionCounts | ListCounts:
-        """What click models are fitted to, ``"ratios"``, ``"positions"`` or ``"lists"``: of all queries, or of some.
+        """Statistics for click models, ``"ratios"``, ``"positions"`` or ``"lists"``, of all queries or of some.
 
-        :func:`driftrank.logs.statistics.aggregate` counts on a cluster too, and gives what can be saved and merged.
+        :func:`driftrank.logs.count.statistics.aggregate` also counts on a cluster; its result can be saved and merged.
         """
-        from driftrank.logs.statistics import aggregate
+        from driftrank.logs.count.statistics import aggregate
 
         return aggregate(self, kind, queries=queries).counts()
 
     def span(self) -> tuple[Any, Any]:
-        """The first and the last time; None where the log is empty."""
+        """The first and the last time; None if the log is empty."""
         with self.connect() as connection:
             row = connection.execute(f"SELECT min(time), max(time) FROM {self.relation}").fetchone()
         return row if row is not None else (None, None)
@@ -132,7 +132,7 @@ class Log:
             earliest, latest = self._values(connection, "min(time), max(time)")
             if earliest == latest:
                 raise ValueError(
-                    f"{self.source}: cannot be split by time, {'all lists have one time' if lists else 'it is empty'}"
+                    f"{self.source}: cannot be split by time: {'all times are equal' if lists else 'it is empty'}"
                 )
             if bound == earliest:
                 after = self._time("fraction", earliest)
@@ -140,14 +140,14 @@ class Log:
         return self.between(None, bound), self.between(bound, None)
 
     def parts(self) -> list[Log]:
-        """The log file by file: what is counted in each adds up."""
+        """One log per file; their counts add up to those of the whole."""
         if len(self.files) == 1:
             return [self]
         parts = []
-        with connected(self.memory, self.threads) as connection:
+        with duckdb_connection(self.memory, self.threads) as connection:
             for file in self.files:
-                there = _describe(connection, file, _scan([file]))
-                select = selected(file, there, self._columns, self.types)[1]
+                available = _describe(connection, file, _scan([file]))
+                select = selected(file, available, self._columns, self.types)[1]
                 parts.append(dataclasses.replace(self, files=(file,), _select=select))
         return parts
 
@@ -175,8 +175,8 @@ class Log:
         return row
 
 
-class Temporary:
-    """A folder that is there as long as this object; a pickled copy does not own it."""
+class TemporaryFolder:
+    """A folder that is removed with this object; a pickled copy does not own it."""
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="driftrank-log-"))
@@ -202,17 +202,17 @@ def open_log(
     source
         A Parquet file, a folder of them or a pattern (``"logs/*.parquet"``); a table of a DuckDB file
         (``"my.duckdb:clicks"``); or text, also gzipped: the log of the Yandex relevance prediction challenge, CSV, TSV
-        or JSONL with the columns of the schema. Text is converted to Parquet in a temporary folder, which is there as
-        long as the log is; ``driftrank log convert`` does it once and for all, and knows more forms of text.
+        or JSONL with the columns of the schema. Text is converted to Parquet in a temporary folder, which is
+        removed with the log; ``driftrank log convert`` does it once and supports more formats.
     columns
-        For columns that have other names, ``{"query": "q", "ranking": "docs"}``; see :mod:`driftrank.logs.schema`.
+        Columns with other names, ``{"query": "q", "ranking": "docs"}``; see :mod:`driftrank.logs.schema`.
     on_error
-        Bad lines of text: ``"skip"`` leaves them out, with a warning that says how many and why (:attr:`Log.report` has
-        all); ``"stop"`` raises ValueError at the first.
+        Bad lines of text: ``"skip"`` leaves them out, with a warning (:attr:`Log.report` has all); ``"stop"`` raises
+        ValueError at the first.
     quiet
-        No warning: the caller looks at the report.
+        Do not warn.
     memory, threads
-        What queries over the log may take: beyond that memory they use the disk; None for all cores.
+        Limits of queries over the log: beyond the memory they use the disk; None for all cores.
 
     Examples
     --------
@@ -236,23 +236,24 @@ def open_log(
     files = _files(name)
     report, copy = None, None
     if not all(map(is_parquet, files)):
-        from driftrank.logs.conversion import converted
+        from driftrank.logs.conversion.convert import converted
 
-        copy = Temporary()
+        copy = TemporaryFolder()
         files, report = converted(files, copy.path, columns=mapping, on_error=on_error, quiet=quiet)
         mapping = {}
     check_columns(mapping)
-    with connected(memory, threads) as connection:
-        there = _describe(connection, name, _scan(files))
-    types, select = selected(name, there, mapping)
+    with duckdb_connection(memory, threads) as connection:
+        available = _describe(connection, name, _scan(files))
+    types, select = selected(name, available, mapping)
     return Log(name, types, tuple(files), report, memory, threads, mapping, select, (), None, report is not None, copy)
 
 
-def connected(memory: str = MEMORY, threads: int | None = None) -> duckdb.DuckDBPyConnection:
-    """A DuckDB of one's own, in memory, that spills to the system's temporary folder."""
+def duckdb_connection(memory: str = MEMORY, threads: int | None = None) -> duckdb.DuckDBPyConnection:
+    """A new in-memory DuckDB that spills to the system's temporary folder."""
     import duckdb
 
-    spill = Path(tempfile.gettempdir()) / f"driftrank-{os.getpid()}-{next(_numbers)}"  # made when needed, and removed
+    # created when needed, and removed
+    spill = Path(tempfile.gettempdir()) / f"driftrank-{os.getpid()}-{next(_numbers)}"
     settings: dict[str, Any] = {"memory_limit": memory, "temp_directory": str(spill)}
     if threads is not None:
         settings["threads"] = threads
@@ -281,7 +282,7 @@ def _files(name: str) -> list[str]:
         files = sorted(str(path) for path in Path(name).rglob("*.parquet"))
         if not files:
             raise ValueError(
-                f"{name}: a folder without Parquet files; a log is a file, or a folder with *.parquet in it"
+                f"{name}: a folder without Parquet files; must be a file, or a folder with *.parquet files"
             )
         return files
     if os.path.exists(name):
@@ -293,7 +294,7 @@ def _files(name: str) -> list[str]:
 
 
 def _database(name: str) -> tuple[str | None, str | None]:
-    """A DuckDB file and the table named after it, if any."""
+    """The DuckDB file and the table of ``FILE:TABLE``, if it is one."""
     for file, table in ((name, None), name.rpartition(":")[::2]):
         if os.path.isfile(file):
             with open(file, "rb") as stream:
@@ -319,8 +320,8 @@ def _open_table(
         if table not in names:
             wrong = "name a table, as in" if table is None else f"no table {table!r}, as in"
             raise ValueError(f"{name}: {wrong} {file}:TABLE; there are: {', '.join(sorted(names)) or 'none'}")
-        there = _describe(connection, name, f"driftrank_log.{names[table]}")
-    types, select = selected(name, there, mapping)
+        available = _describe(connection, name, f"driftrank_log.{names[table]}")
+    types, select = selected(name, available, mapping)
     return dataclasses.replace(log, types=types, _select=select, _table=names[table])
 
 

@@ -1,4 +1,4 @@
-"""Attraction over time: a click model fitted to one stretch of a log after the other."""
+"""Attraction over time: a click model fitted to successive windows of a log."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.clickmodels import ClickModel
-from driftrank.logs.lists import frequent_queries
+from driftrank.logs.query_lists import frequent_queries
 from driftrank.validation import check_integer
 
 if TYPE_CHECKING:
-    from driftrank.clickmodels.fitted import Fit
+    from driftrank.clickmodels.fitting.fit import Fit
     from driftrank.logs.log import Log
 
 
 @dataclass(frozen=True, eq=False)
-class OverTime:
-    """The attraction of a query's items in successive windows of time; NaN where an item was not shown."""
+class AttractionOverTime:
+    """The attraction of a query's items in successive windows of time; NaN if an item was not shown."""
 
     query: Any
     items: tuple[Any, ...]
-    edges: tuple[Any, ...]  #: times: window n is from edges[n] up to edges[n+1]
+    edges: tuple[Any, ...]  #: times: window n is edges[n] <= time < edges[n+1]
     attraction: NDArray[np.float64]  #: (windows, items)
-    low: NDArray[np.float64]  #: of the confidence interval
+    low: NDArray[np.float64]  #: lower end of the confidence interval
     high: NDArray[np.float64]
-    views: NDArray[np.int64]  #: lists that had the item
+    views: NDArray[np.int64]  #: lists with the item
 
 
 def attraction_over_time(
@@ -42,17 +42,17 @@ def attraction_over_time(
     items: int = 10,
     windows: int = 20,
     **options: Any,
-) -> list[OverTime]:
+) -> list[AttractionOverTime]:
     """Fit a click model in windows of equal time.
 
     Parameters
     ----------
     queries, top
-        Which; or how many, the most frequent.
+        The queries; or how many, the most frequent.
     items
-        How many items of a query, the most often shown.
+        Number of items per query, the most often shown.
     windows
-        How many windows.
+        Number of windows.
     options
         Of :meth:`~driftrank.clickmodels.ClickModel.fit`.
     """
@@ -63,7 +63,7 @@ def attraction_over_time(
     edges = window_edges(log, windows)
     fits: list[Fit | None] = []
     for n, (start, end) in enumerate(itertools.pairwise(edges)):
-        part = log.between(start, end if n < windows - 1 else None)  # the last one holds the last moment
+        part = log.between(start, end if n < windows - 1 else None)  # the last window includes the last time
         counts = part.counts(model.counts_for(bool(options.get("exact"))), queries=chosen)
         fits.append(model.fit(counts, **options) if len(counts) else None)
     return [_query(query, fits, edges, items) for query in chosen]
@@ -80,13 +80,13 @@ def window_edges(log: Log, windows: int) -> tuple[Any, ...]:
 
 
 def _pairs_of(fit: Fit, query: Any) -> range:
-    """The places of a query's items in a fit."""
+    """The indices of a query's pairs in a fit."""
     found = np.flatnonzero(fit.pairs.queries == query)
     starts = fit.pairs.starts
     return range(starts[found[0]], starts[found[0] + 1]) if len(found) else range(0)
 
 
-def _query(query: Any, fits: list[Fit | None], edges: tuple[Any, ...], most: int) -> OverTime:
+def _query(query: Any, fits: list[Fit | None], edges: tuple[Any, ...], most: int) -> AttractionOverTime:
     views: dict[Any, int] = {}
     rows: list[dict[Any, tuple[float, float, float, int]]] = []
     for fit in fits:
@@ -106,4 +106,4 @@ def _query(query: Any, fits: list[Fit | None], edges: tuple[Any, ...], most: int
     unknown = (np.nan, np.nan, np.nan, 0)
     table = np.array([[row.get(item, unknown) for item in items] for row in rows]).reshape(len(fits), len(items), 4)
     attraction, low, high, shown = np.moveaxis(table, 2, 0)
-    return OverTime(query, items, edges, attraction, low, high, shown.astype(np.int64))
+    return AttractionOverTime(query, items, edges, attraction, low, high, shown.astype(np.int64))

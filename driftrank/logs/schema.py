@@ -1,15 +1,15 @@
-"""What a click log is: one row per list that was shown.
+"""The schema of a click log: one row per list that was shown.
 
 ============  =====================================  ==================================================================
 column        SQL type                               meaning
 ============  =====================================  ==================================================================
-query         VARCHAR or BIGINT                      what was asked
-time          TIMESTAMP, BIGINT or DOUBLE            when; seconds, or a running number where the log has no clock
-ranking       VARCHAR[] or BIGINT[]                  the items, top first; at most 62, none twice
+query         VARCHAR or BIGINT                      the query
+time          TIMESTAMP, BIGINT or DOUBLE            seconds, or a running number if the log has no clock
+ranking       VARCHAR[] or BIGINT[]                  the items, top first; at most 62, all different
 clicks        SMALLINT[] or INTEGER[]                clicked positions, from 1, in the order of clicking; [] for none
-user          VARCHAR or BIGINT, may be missing      who, or which session
-device        VARCHAR, may be missing                on what
-propensities  DOUBLE[], may be missing               by position: with what probability the item was put there
+user          VARCHAR or BIGINT, may be missing      the user, or the session
+device        VARCHAR, may be missing                the device
+propensities  DOUBLE[], may be missing               by position: the probability of putting the item there
 ============  =====================================  ==================================================================
 """
 
@@ -22,14 +22,14 @@ REQUIRED = ("query", "time", "ranking", "clicks")
 OPTIONAL = ("user", "device", "propensities")
 COLUMNS = (*REQUIRED, *OPTIONAL)
 
-#: the most items a list may have: its clicks are the bits of an integer
+#: maximum number of items of a list: its clicks are the bits of an integer
 LONGEST = 62
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT")
 _NUMBERS = (*_INTEGERS, "FLOAT", "DOUBLE", "DECIMAL")
 _CLOCKS = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "DATE")
 
-#: by column: what is wanted in words, the types taken as they are, and what others are cast to
+#: by column: a description for messages, and the accepted types with the type they are cast to
 _NAMES = ("text or integers", {"VARCHAR": "VARCHAR", **dict.fromkeys(_INTEGERS, "BIGINT")})
 _WANTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "query": _NAMES,
@@ -71,48 +71,49 @@ def check_columns(columns: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def selected(
-    source: str, there: Mapping[str, str], columns: Mapping[str, str], types: Mapping[str, str] | None = None
+    source: str, available: Mapping[str, str], columns: Mapping[str, str], types: Mapping[str, str] | None = None
 ) -> tuple[dict[str, str], str]:
     """The schema's columns in a table: their types, and the SELECT list that makes them.
 
     Parameters
     ----------
     source
-        What the table is called in error messages.
-    there
+        The name of the table in error messages.
+    available
         The table's columns and their SQL types.
     columns
         Columns of the schema that have another name in the table.
     types
-        The columns to make and their types, if the table is part of a larger one; what it has not got is NULL.
+        The columns to make and their types, if the table is part of a larger one; missing ones are NULL.
 
     Examples
     --------
-    >>> there = {"q": "VARCHAR", "time": "INTEGER", "ranking": "BIGINT[]", "clicks": "SMALLINT[]", "page": "INTEGER"}
-    >>> types, select = selected("log.parquet", there, {"query": "q"})
+    >>> available = {"q": "VARCHAR", "time": "INTEGER", "ranking": "BIGINT[]", "clicks": "SMALLINT[]"}
+    >>> types, select = selected("log.parquet", available, {"query": "q"})
     >>> types
     {'query': 'VARCHAR', 'time': 'BIGINT', 'ranking': 'BIGINT[]', 'clicks': 'SMALLINT[]'}
     >>> print(select)
     "q" AS query, CAST("time" AS BIGINT) AS time, "ranking" AS ranking, "clicks" AS clicks
     """
-    folded = {name.lower(): name for name in there}
+    folded = {name.lower(): name for name in available}
     names = {c: folded.get(columns.get(c, c).lower()) for c in COLUMNS}
     missing = [
         columns.get(c, c) for c in COLUMNS if names[c] is None and (c in REQUIRED or (c in columns and not types))
     ]
     if missing:
         raise ValueError(
-            f"{source}: no column {', '.join(missing)}; there are: {', '.join(there) or 'none'}. A log has the columns"
-            f" {', '.join(REQUIRED)}; where they have other names, say which: {missing[0]}={next(iter(there), 'q')}"
+            f"{source}: no column {', '.join(missing)}; there are: {', '.join(available) or 'none'}. A log has the"
+            f" columns {', '.join(REQUIRED)}; map other names with columns, as in"
+            f" {missing[0]}={next(iter(available), 'q')}"
         )
     made, parts = {}, []
     for column, name in names.items():
         if name is not None:
-            words, cast = _WANTED[column]
-            kind = there[name]
+            wanted, cast = _WANTED[column]
+            kind = available[name]
             plain = re.sub(r"\[\d+\]$", "[]", re.sub(r"\(.*?\)", "", kind))
             if plain not in cast:
-                raise ValueError(f"{source}: column {name} holds {kind}; {column} must be {words}")
+                raise ValueError(f"{source}: column {name} holds {kind}; {column} must be {wanted}")
             made[column] = (types or {}).get(column, cast[plain])
             parts.append(f"{_as(quoted(name), kind, made[column])} AS {column}")
         elif column in (types or {}):
@@ -122,7 +123,7 @@ def selected(
 
 
 def _as(name: str, kind: str, wanted: str) -> str:
-    if kind == "TIMESTAMP WITH TIME ZONE":  # a moment; the cast alone would give the local clock
+    if kind == "TIMESTAMP WITH TIME ZONE":  # an instant; the cast alone would give local time
         name, kind = f"({name} AT TIME ZONE 'UTC')", "TIMESTAMP"
     if kind == wanted:
         return name

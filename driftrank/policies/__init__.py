@@ -1,1 +1,1 @@
-"""Ranking policies: one file each."""
+"""Ranking policies, one algorithm per file."""

@@ -1,7 +1,7 @@
-"""Alarms: how a policy that detects changes says that it found one.
+"""Alarms: the changes that a policy has detected.
 
-The latest alarms are part of the state, so that a learner, a simulation and a saved file all know them. A policy merges
-:func:`alarm_fields` into its fields, binds the class attributes ``alarmed`` and ``alarm``, and calls
+The latest alarms are part of the state, so that learners, simulations and saved files have them. A policy merges
+:func:`alarm_fields` into its fields, sets its static methods ``alarmed`` and ``alarm`` to those below, and calls
 :func:`raise_alarm` in ``update``.
 """
 
@@ -14,25 +14,25 @@ from typing import Any
 import numpy as np
 
 from driftrank.kernels import kernel
-from driftrank.kernels.tuples import Field, field, integers
+from driftrank.kernels.layout import Field, field, integers
 
-#: how many of the latest alarms a state remembers; no step may raise more
+#: the number of latest alarms that a state keeps; no step may raise more
 REMEMBERED = 64
 
 
 @dataclass(frozen=True)
 class Alarm:
-    """A change that a policy believes in."""
+    """A change detected by a policy."""
 
-    step: int  #: when it was found
-    item: Any  #: on which item; None where on none in particular, or where the item is gone
-    everything: bool  #: whether all items were started anew, or only this one
+    step: int  #: the step of its detection
+    item: Any  #: the item that changed; None for no particular one, or if the item was removed
+    everything: bool  #: True if all items were reset, False if only this one
 
 
 def alarm_fields() -> dict[str, Field]:
-    """What the alarms take of a state: 64 floats and 65 integers."""
+    """The fields of alarms: 64 floats and 65 integers."""
     return {
-        "alarms": integers(1),  # how many there were
+        "alarms": integers(1),  # their number so far
         "alarm_step": field(REMEMBERED),
         "alarm_code": integers(REMEMBERED, fill=-2),  # 2 * slot + everything; -2 or -1 without a slot
     }
@@ -40,7 +40,7 @@ def alarm_fields() -> dict[str, Field]:
 
 @kernel
 def raise_alarm(s, e, a, everything):
-    """A change was found on slot ``a`` (-1: on none in particular), at step ``e.t``."""
+    """Record a change of slot ``a`` (-1: no particular one) at step ``e.t``."""
     n = s.alarms[0] % REMEMBERED
     s.alarm_step[n] = e.t
     s.alarm_code[n] = 2 * a + everything
@@ -49,30 +49,19 @@ def raise_alarm(s, e, a, everything):
 
 @kernel
 def alarmed(p, s):
-    """How many alarms there were so far."""
+    """The number of alarms so far."""
     return s.alarms[0]
 
 
 @kernel
 def alarm(p, s, n):
-    """The slot of alarm ``n`` (counted from 0; -1: none in particular), and whether everything was started anew."""
+    """The slot of alarm ``n`` (from 0; -1: no particular one), and 1 if all items were reset, else 0."""
     code = s.alarm_code[n % REMEMBERED]
     return code >> 1, code & 1
 
 
-@kernel
-def never_alarmed(p, s):
-    """Of a policy that does not detect changes."""
-    return 0
-
-
-@kernel
-def no_alarm(p, s, n):
-    return -1, 0
-
-
 def read_alarms(fields: Mapping[str, Any], slots: list[Any]) -> list[Alarm]:
-    """The alarms that a state remembers, oldest first."""
+    """The alarms in a state, oldest first."""
     if "alarms" not in fields:
         return []
     total = int(fields["alarms"][0])
@@ -85,7 +74,7 @@ def read_alarms(fields: Mapping[str, Any], slots: list[Any]) -> list[Alarm]:
 
 
 def forget_alarms(fields: Mapping[str, Any], slots: Sequence[int]) -> None:
-    """The items in these slots are gone: alarms no longer name them."""
+    """Remove the items of these slots from the alarms."""
     if "alarms" in fields:
         codes = fields["alarm_code"]
         codes[np.isin(codes >> 1, slots)] |= -2

@@ -1,4 +1,4 @@
-"""Policies that are told the truth: what learning is measured against."""
+"""Oracles, which know the truth: references that learning is measured against."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from driftrank.kernels import kernel
-from driftrank.kernels.tuples import Field, field
-from driftrank.policies.base import IndexPolicy, Kernels, Policy, Problem
-from driftrank.policies.cascade_ts import CascadeTS
+from driftrank.kernels.layout import Field, field
+from driftrank.policies.base import Policy, RankingProblem
+from driftrank.policies.index_policy import IndexPolicy
+from driftrank.policies.policy_kernels import PolicyKernels
+from driftrank.policies.stationary.cascade_ts import CascadeTS
 
 
 @kernel
 def _show(s, items):
-    """Let that list come out."""
+    """Make this list the one that is shown."""
     for a in range(s.worth.shape[0]):
         s.worth[a] = 0.0
     for i in range(items.shape[0]):
@@ -21,7 +23,7 @@ def _show(s, items):
 
 
 class _Oracle(IndexPolicy):
-    """Shows the items that it was told to be worth most."""
+    """Shows the items that are worth most."""
 
     claims: ClassVar[tuple[str, ...]] = ("stationary", "abrupt")
     oracle: ClassVar[bool] = True
@@ -48,35 +50,35 @@ class _Oracle(IndexPolicy):
 class DynamicOracle(_Oracle):
     """The best list at every step. Its regret is zero by definition: regret is measured against it.
 
-    Only a simulation can tell it the truth; it cannot be started as a learner.
+    Only a simulation knows the truth, so it cannot be started as a learner.
     """
 
     @staticmethod
     @kernel
-    def told(p, s, e, c, alpha, best, fixed):
+    def reveal(p, s, e, c, alpha, best, fixed):
         _show(s, best)
 
 
 class StaticOracle(_Oracle):
-    """The best list that never changes, over the whole horizon: what adversarial bandits are compared with.
+    """The best list that never changes, over the whole horizon: the reference of adversarial bandits.
 
-    Only a simulation can tell it the truth; it cannot be started as a learner.
+    Only a simulation knows the truth, so it cannot be started as a learner.
     """
 
     claims: ClassVar[tuple[str, ...]] = ("stationary",)
 
-    told_fixed: ClassVar[bool] = True
+    needs_fixed_list: ClassVar[bool] = True
 
     @staticmethod
     @kernel
-    def told(p, s, e, c, alpha, best, fixed):
+    def reveal(p, s, e, c, alpha, best, fixed):
         _show(s, fixed)
 
 
 class OracleRestart(Policy):
-    """Any policy, started anew at every breakpoint of the truth: the reference curve for policies that detect change.
+    """Any policy, restarted at every true breakpoint: the reference curve of policies that detect changes.
 
-    Only a simulation can tell it the truth; it cannot be started as a learner.
+    Only a simulation knows the truth, so it cannot be started as a learner.
 
     Parameters
     ----------
@@ -107,7 +109,7 @@ class OracleRestart(Policy):
     def contextual(self) -> bool:  # type: ignore[override]
         return self.base.contextual
 
-    def parameters(self, problem: Problem) -> dict[str, float]:
+    def parameters(self, problem: RankingProblem) -> dict[str, float]:
         return self.base.parameters(problem)
 
     def fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
@@ -116,5 +118,5 @@ class OracleRestart(Policy):
     def scratch(self, p: Mapping[str, Any]) -> int:
         return self.base.scratch(p)
 
-    def kernels(self) -> Kernels:
+    def kernels(self) -> PolicyKernels:
         return self.base.kernels()

@@ -1,9 +1,8 @@
-"""The policies there are, found by looking: every public subclass of ``Policy`` in this package or imported by you."""
+"""The known policies: every public subclass of ``Policy`` in this package, and those that you import."""
 
 from __future__ import annotations
 
 from driftrank.policies.base import Policy
-from driftrank.policies.cascade_regime_ts import CascadeRegimeTS
 from driftrank.reflection import Registry
 
 registry: Registry[Policy] = Registry("policy", Policy, "driftrank.policies")
@@ -14,17 +13,30 @@ def policies() -> dict[str, type[Policy]]:
     return registry.all()
 
 
+def policy_groups() -> dict[str, dict[str, type[Policy]]]:
+    """Every known policy, by the title of its group (see :meth:`Registry.groups`) and its name; the default first.
+
+    >>> list(policy_groups()["Policies for stationary users"])[:2]
+    ['CascadeKLUCB', 'CascadeTS']
+    """
+    groups = registry.groups()
+    first = next(title for title, group in groups.items() if type(default_policy()).__name__ in group)
+    return {first: groups[first], **groups}
+
+
 def default_policy() -> Policy:
-    """The policy to use when nothing speaks for another: it needs no tuning.
+    """The policy to use unless there is a reason for another: it needs no tuning.
 
     >>> default_policy().spec
     'CascadeRegimeTS'
     """
+    from driftrank.policies.regime.cascade_regime_ts import CascadeRegimeTS  # alone: all policies take 0.2 s
+
     return CascadeRegimeTS()
 
 
 def parse_policy(spec: str) -> Policy:
-    """A policy written as ``NAME`` or ``NAME:key=value,...``.
+    """The policy of a spec, ``NAME`` or ``NAME:key=value,...``.
 
     >>> parse_policy("CascadeSWUCB:window=500").spec
     'CascadeSWUCB:window=500'

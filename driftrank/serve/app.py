@@ -9,74 +9,46 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 import uvicorn
-from fastapi import FastAPI
-from starlette.routing import BaseRoute
+from starlette.middleware import Middleware
+from starlette.routing import Route, Router
 
-import driftrank
-from driftrank.serve import api
-from driftrank.serve.api import described
-from driftrank.serve.config import ServerSettings
+from driftrank.serve.http.endpoint import Endpoint, Unmatched
+from driftrank.serve.http.gate import Gate
+from driftrank.serve.http.operation import Operation
+from driftrank.serve.http.routes import table
 from driftrank.serve.keys import Keys
-from driftrank.serve.middleware import Gate
-from driftrank.serve.problems import install
+from driftrank.serve.log.store.base import open_store
 from driftrank.serve.service import Service
-from driftrank.serve.store.base import open_store
+from driftrank.serve.settings import ServerSettings
 
 _log = logging.getLogger("driftrank.serve")
-_TEXT = """Ranks items and learns from clicks, and keeps up when users change their minds.
-
-Send **rank** with a query and candidates, show the list, send **feedback** with what was clicked.
-"""
-#: groups of routes, in the order in which people read of them
-_TAGS = ("rank and learn", "rankers", "queries", "transfer", "operations", "Azure Personalizer")
-#: the two calls that nearly all requests are
-_OFTEN = ("/{ranker}/rank", "/{ranker}/feedback")
-#: versions of FastAPI that measure by themselves need not: we do, and it takes 4 microseconds a request
-_OFF: Any = {"tracing": False, "metrics": False, "logs": False}
-#: seconds that requests have to end when the server is asked to
+#: seconds that requests have to finish when the server is asked to stop
 _GRACE = 10
 
 
-def build(service: Service) -> FastAPI:
-    """The routes of a service, and what every request passes on its way to them."""
-    settings = service.settings
-    app = FastAPI(
-        title="driftrank",
-        version=driftrank.__version__,
-        description=_TEXT,
-        telemetry=_OFF,
-        docs_url=None,  # FastAPI's pages load their scripts from elsewhere; ours is in api/pages.py
-        redoc_url=None,
-        openapi_tags=[{"name": name} for name in _TAGS],
+def build(service: Service, operations: Sequence[Operation] | None = None) -> Router:
+    """The web application of a service; ``operations``: by default the whole route table."""
+    keys = Keys(service.settings.admin_key, service.ranker_settings)
+    routes = [
+        Route(entry.path, Endpoint(entry, service, keys), methods=[entry.method], name=entry.handler.__name__)
+        for entry in (table() if operations is None else operations)
+    ]
+    unmatched = Unmatched(routes, keys)
+    return Router(
+        [*routes, Route("/{path:path}", unmatched)],
+        default=unmatched,  # paths that do not begin with a slash, such as "*"
+        middleware=[Middleware(Gate, metrics=service.metrics, access_log=service.settings.access_log)],
     )
-    routes = [route for module in api.modules() for route in module.router(service).routes]
-    # a router inside a router takes 15 microseconds more, so all are in one; people read of rank first
-    app.router.routes[:0] = sorted(routes, key=_place)
-    described.describe(app, keys=settings.admin_key is not None)
-    install(app)
-    app.add_middleware(
-        Gate, keys=Keys(settings.admin_key, service.ranker_settings), metrics=service.metrics,
-        max_body=settings.max_body_bytes, personalizer=settings.personalizer, access_log=settings.access_log,
-        direct={path.rpartition("/")[2]: route.endpoint for route in routes if (path := route.path).endswith(_OFTEN)},
-    )  # fmt: skip
-    return app
-
-
-def _place(route: BaseRoute) -> int:
-    """Where a route stands: rank, feedback, then the others."""
-    path = getattr(route, "path", "")
-    return next((n for n, end in enumerate(_OFTEN) if path.endswith(end)), len(_OFTEN))
 
 
 def serve(settings: ServerSettings, listening: Callable[[str], None] = lambda url: None) -> None:
-    """Serve until asked to stop (SIGTERM or Ctrl-C). ``listening`` is told the address as soon as there is one."""
-    # the thread that writes gets its turn after a tenth of a millisecond of a busy loop, not after five
+    """Serve until SIGTERM or Ctrl-C. ``listening`` is called with the address as soon as requests are answered."""
+    # the writing thread waits a tenth of a millisecond for a busy event loop, not five
     sys.setswitchinterval(0.0001)
-    # many short collections of garbage; the few long ones of a command that ends soon would hold up 1 request in 50
+    # many short garbage collections: the few long ones of the command line would delay 1 request in 50
     gc.set_threshold(2_000, 10, 1_000)
     listener = _listener(settings.host, settings.port)
     try:
@@ -96,12 +68,12 @@ def serve(settings: ServerSettings, listening: Callable[[str], None] = lambda ur
 
 async def _serve(server: _Server, listener: socket.socket, listening: Callable[[], None]) -> None:
     service = server.service
-    # requests are answered while the log is replayed, with 503: who looks after the process sees that it lives
+    # while the log is replayed requests are answered with 503, so that health checks see a live process
     serving = asyncio.create_task(server.serve([listener]))
     starting = asyncio.create_task(service.start())
     try:
         await asyncio.wait({serving, starting}, return_when=asyncio.FIRST_COMPLETED)
-        if not starting.done():  # asked to stop before it began
+        if not starting.done():  # asked to stop during the replay
             return
         replay = starting.result()
         _log.info(
@@ -110,7 +82,7 @@ async def _serve(server: _Server, listener: socket.socket, listening: Callable[[
             replay.seconds,
             replay.checkpoint,
         )
-        gc.freeze()  # what is there now stays
+        gc.freeze()  # all of it is long-lived
         listening()
         await serving
     finally:
@@ -121,7 +93,7 @@ async def _serve(server: _Server, listener: socket.socket, listening: Callable[[
 
 
 class _Server(uvicorn.Server):
-    """Ends in peace: a request to stop is no error, and long answers end too."""
+    """Shuts down gracefully: exit code 0 after a signal, and long answers end too."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
@@ -146,17 +118,17 @@ class _Server(uvicorn.Server):
 
     def _stop(self) -> None:
         self.service.stopping = True
-        self.force_exit = self.should_exit  # asked twice: at once
+        self.force_exit = self.should_exit  # the second signal: at once
         self.should_exit = True
 
 
 def _listener(host: str, port: int) -> socket.socket:
-    """A socket that listens; what is wrong with the address is said before anything else is done."""
+    """A listening socket, opened first so that a wrong address is reported before anything else is done."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except socket.gaierror as error:
-        raise ValueError(f"host={host!r}: is not known ({error.strerror})") from None
-    except UnicodeError as error:  # no host can be called so
+        raise ValueError(f"host={host!r}: cannot be resolved ({error.strerror})") from None
+    except UnicodeError as error:  # not a valid host name
         raise ValueError(f"host={host!r}: {error}") from None
     listener = socket.socket(family, kind, protocol)
     try:

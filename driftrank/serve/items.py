@@ -1,18 +1,18 @@
-"""Items as they come in requests: ids, and the numbers that describe them."""
+"""Items of requests: ids and features."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
 
-from driftrank.serve.config import ServerSettings
+from driftrank.serve.settings import ServerSettings
 from driftrank.wire import Item, ItemId
 
 
 def ids_and_features(
     what: str, items: Sequence[ItemId | Item], limits: ServerSettings
 ) -> tuple[list[ItemId], list[list[float]]]:
-    """Their ids, and their features; of items without features, none. ``what`` they are is said where one is wrong."""
+    """Checked ids and features; no features if the items have none. ``what``: the name of the items in errors."""
     ids: list[ItemId] = []
     rows: list[list[float]] = []
     for item in items:
@@ -41,22 +41,22 @@ def ids_and_features(
 
 
 def check_even(rows: Sequence[Sequence[float]]) -> None:
-    """Features that a policy looks at are as many for all items; others may be anything."""
+    """Raise unless all items have the same number of features, as policies that use them need."""
     lengths = [len(row) for row in rows]
     if min(lengths) < max(lengths):
-        raise ValueError(f"features: {min(lengths)} of one item and {max(lengths)} of another; must be as many for all")
+        raise ValueError(f"features: {min(lengths)} of one item and {max(lengths)} of another; must be equally many")
 
 
 def check_id(name: str, value: ItemId, longest: int) -> None:
-    """Ids are texts that are not empty and not too long, or integers of 64 bits."""
+    """Raise unless an id is a string of allowed length or a 64-bit integer."""
     if isinstance(value, str):
         if not 1 <= len(value) <= longest:
-            raise ValueError(f"{name}: an id of {len(value)} characters; from 1 to {longest} are allowed")
+            raise ValueError(f"{name}: an id of {len(value)} characters; must be from 1 to {longest}")
     elif not -(2**63) <= value < 2**63:
-        raise ValueError(f"{name}: {value} is too large; ids that are numbers have 64 bits")
+        raise ValueError(f"{name}={value}: must be an integer of 64 bits")
 
 
 def check_query(query: str, limits: ServerSettings) -> None:
-    """Queries may be empty, but not too long."""
+    """Raise if a query is too long; it may be empty."""
     if len(query) > limits.max_query:
         raise ValueError(f"query: {len(query)} characters, at most {limits.max_query} are allowed")

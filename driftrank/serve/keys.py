@@ -1,4 +1,4 @@
-"""Keys: who may ask for what."""
+"""Keys and access."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # ``driftrank key`` works without what a server needs
+if TYPE_CHECKING:  # ``driftrank key`` works without the serve extra
     from driftrank.wire import RankerSettings
 
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
@@ -18,21 +18,21 @@ _KEY = re.compile(r"dr_[A-Za-z0-9_-]{32}")
 
 
 class Access(Enum):
-    """What a key opens."""
+    """The result of a check of a key."""
 
     GRANTED = "granted"
-    MISSING = "missing"  #: there is no key, and one is needed
-    DENIED = "denied"  #: there is one, and it is not for this
+    MISSING = "missing"  #: a key is required and was not sent
+    DENIED = "denied"  #: the key has no access
 
 
-_GRANTED, _MISSING = Access.GRANTED, Access.MISSING  # looking into an enumeration takes its time
+_GRANTED, _MISSING = Access.GRANTED, Access.MISSING  # looking up enumeration members is slow
 
 
 def new_key() -> tuple[str, str]:
-    """A new key, to be given to whoever asks, and its hash, to be kept by the server.
+    """A new key, for the client, and its hash, for the server.
 
-    >>> key, kept = new_key()
-    >>> len(key), kept == hashed(key)
+    >>> key, digest = new_key()
+    >>> len(key), digest == hashed(key)
     (35, True)
     """
     key = f"dr_{secrets.token_urlsafe(24)}"
@@ -40,37 +40,37 @@ def new_key() -> tuple[str, str]:
 
 
 def hashed(key: str) -> str:
-    """How a key is kept.
+    """The hash of a key, which is all that the server stores.
 
     >>> hashed("dr_example")
     'sha256:4fc2a397041aeb7c408f434c6bea7b348aee1c45ee9ac797938b9c8b06bb241a'
     """
-    # Slow hashes and salts are for passwords, which people choose and can be guessed. Our keys are 192 random bits:
-    # there is nothing to guess, and a slow hash would be paid for with every request.
+    # Slow hashes and salts protect passwords that can be guessed. Keys are 192 random bits, and a slow hash would
+    # delay every request.
     return f"sha256:{hashlib.sha256(key.encode('utf-8', 'surrogateescape')).hexdigest()}"
 
 
 def is_hash(text: str) -> bool:
-    """Whether it is the hash of a key."""
+    """True if the text is the hash of a key."""
     return _HASH.fullmatch(text) is not None
 
 
 def as_hash(name: str, text: str) -> str:
-    """The hash of a key that is given as a key or as its hash."""
+    """The hash, given a key or its hash."""
     if is_hash(text):
         return text
     if _KEY.fullmatch(text):
         return hashed(text)
-    # the value is a secret, though not a usable one: it does not go into the message
-    raise ValueError(f"{name}: must be a key or the hash of one, as driftrank key makes them")
+    # the value may be a secret: not in the message
+    raise ValueError(f"{name}: must be a key or the hash of one, as printed by driftrank key")
 
 
 class Keys:
-    """The keys of a server: one for everything, and those of its rankers.
+    """The keys of a server: the admin key and those of its rankers.
 
-    ``rankers`` tells the rankers as they are now, since their keys may change while the server runs. A server without
-    any key is open. As soon as there is one, nothing is done without: the admin key opens everything, a key of a ranker
-    what has to do with this ranker and is not administration, and a ranker without keys is for the admin key only.
+    ``rankers`` returns the current rankers, since their keys may change while the server runs. A server without any key
+    is open. Otherwise every request needs a key: the admin key has access to everything, a key of a ranker to this
+    ranker except for administration; a ranker without keys needs the admin key.
     """
 
     def __init__(self, admin: str | None, rankers: Callable[[], Mapping[str, RankerSettings]]) -> None:
@@ -79,7 +79,7 @@ class Keys:
 
     @property
     def open(self) -> bool:
-        """Whether there is no key at all."""
+        """True if there are no keys."""
         if self._admin is not None:
             return False
         for settings in self._rankers().values():
@@ -88,9 +88,9 @@ class Keys:
         return True
 
     def allows(self, presented: str | None, *, ranker: str | None, admin: bool) -> Access:
-        """Whether this key opens something of a ranker, or, where that is None, something of no ranker in particular.
+        """Check the access of a key to a ranker; None: to a resource that belongs to no ranker.
 
-        The answer and the time that it takes do not tell whether there is such a ranker.
+        Neither the result nor its duration reveals whether the ranker exists.
         """
         if presented is None:
             return _GRANTED if self.open else _MISSING
@@ -101,25 +101,25 @@ class Keys:
         return _GRANTED if good else Access.DENIED
 
     def visible(self, presented: str | None) -> frozenset[str] | None:
-        """The rankers that a key opens; None: all there are."""
+        """The rankers that a key has access to; None: all."""
         if presented is None:
             return None if self.open else frozenset()
         is_admin, owned, any_key = self._look_up(presented)
         return None if is_admin or not any_key else frozenset(owned)
 
     def _look_up(self, presented: str) -> tuple[bool, list[str], bool]:
-        """Whether it is the admin key, the rankers that it opens, whether there is any key.
+        """Return whether it is the admin key, the rankers it has access to, and whether there are keys at all.
 
-        It is compared with all the hashes, each in constant time: how long it takes does not tell which one was met.
+        It is compared with all hashes, each in constant time: the duration does not reveal which one matched.
         """
-        mine = hashed(presented)
+        digest = hashed(presented)
         same = hmac.compare_digest
-        is_admin = same(mine, self._admin) if self._admin is not None else False
+        is_admin = same(digest, self._admin) if self._admin is not None else False
         any_key = self._admin is not None
         owned = []
         for name, settings in self._rankers().items():
-            for kept in settings.keys:
+            for stored in settings.keys:
                 any_key = True
-                if same(mine, kept):
+                if same(digest, stored):
                     owned.append(name)
         return is_admin, owned, any_key

@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line on standard error, or, where that is a terminal, lines for people."""
+"""Logs: a JSON object per line on standard error, or plain lines if that is a terminal."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import IO, Any
 
-#: the id of the request that is being answered
+#: the id of the current request
 REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
 
-#: what every record has; anything else was given by ``extra``
+#: attributes of every record; others come from ``extra``
 _USUAL = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "color_message"}
 
 
 class JsonFormatter(logging.Formatter):
-    """A record as one line of JSON."""
+    """Formats a record as a line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        told: dict[str, Any] = {
+        line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
-        told |= _more(record)
+        line |= _more(record)
         if record.exc_info:
-            told["exception"] = self.formatException(record.exc_info)
-        return json.dumps(told, default=str, ensure_ascii=False)
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str, ensure_ascii=False)
 
 
 class PlainFormatter(logging.Formatter):
-    """A record as a line to read."""
+    """Formats a record as a plain line."""
 
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
@@ -43,28 +43,28 @@ class PlainFormatter(logging.Formatter):
 
 
 def _printable(text: str) -> str:
-    """Without what would command a terminal: paths are written by clients."""
+    """Escape control characters, which a terminal would obey: clients choose paths."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _more(record: logging.LogRecord) -> dict[str, Any]:
-    """The request's id, and what the record was given beside its message."""
+    """The request's id and the record's extra attributes."""
     request = REQUEST_ID.get()
     more = {} if request is None else {"request_id": request}
     return more | {key: value for key, value in vars(record).items() if key not in _USUAL}
 
 
 def set_up_logging(level: str = "info", stream: IO[str] | None = None) -> None:
-    """Have this process log as the service does: its own loggers, uvicorn's, and whoever else has something to say.
+    """Set up the logging of this process: of driftrank, uvicorn and all other loggers.
 
-    Give uvicorn ``log_config=None`` and ``access_log=False``; our own lines tell of requests.
+    Give uvicorn ``log_config=None`` and ``access_log=False``; the gate logs requests.
     """
     stream = sys.stderr if stream is None else stream
     handler = logging.StreamHandler(stream)
     handler.setFormatter(PlainFormatter() if stream.isatty() else JsonFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(logging.WARNING)  # of libraries, only what matters
+    root.setLevel(logging.WARNING)  # of libraries
     logging.getLogger("driftrank").setLevel(level.upper())
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logger = logging.getLogger(name)

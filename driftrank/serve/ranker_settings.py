@@ -1,4 +1,4 @@
-"""Whether a ranker can be what its settings say."""
+"""Checks of a ranker's settings, and the policy they select."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from driftrank.policies.base import Policy, Problem
-from driftrank.policies.bubble_rank import BubbleRank
-from driftrank.policies.durations import seconds
+from driftrank.policies.base import Policy, RankingProblem
+from driftrank.policies.comparing.bubble_rank import BubbleRank
+from driftrank.policies.parameters import seconds
 from driftrank.policies.registry import default_policy, parse_policy
 from driftrank.serve.keys import is_hash
 from driftrank.validation import check_choice, check_integer, check_number
 from driftrank.wire import RankerSettings
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-#: BubbleRank must know how many lists there will be. Where nobody says, it plans for so many; of two neighbours one
-#: must then win 222 times in a row before they change places.
+#: BubbleRank needs a horizon. By default it plans for this many rankings; of two neighbours one must then win 222 times
+#: in a row before they are swapped.
 SAFE_HORIZON = 1_000_000
 
 
 def check_name(name: str) -> None:
-    """Whether a ranker can be called so."""
+    """Raise unless a ranker can have this name."""
     if not _NAME.fullmatch(name):
         raise ValueError(
             f"ranker={name!r}: must be up to 64 letters, digits, dots, dashes or underscores, a letter or digit first"
@@ -29,7 +29,7 @@ def check_name(name: str) -> None:
 
 
 def check_ranker(name: str, settings: RankerSettings) -> None:
-    """Whether a ranker of this name can have these settings; ValueError names the parameter that is in the way."""
+    """Raise unless a ranker of this name can have these settings; ValueError names the wrong parameter."""
     check_name(name)
     for parameter, check in CHECKS.items():
         check(parameter, getattr(settings, parameter))
@@ -37,30 +37,32 @@ def check_ranker(name: str, settings: RankerSettings) -> None:
     if kept < wait:
         raise ValueError(
             f"forget_items={settings.forget_items!r}: must be no shorter than wait={settings.wait!r}, "
-            "as lists that wait for clicks need their items"
+            "as rankings need their items until the feedback window ends"
         )
     policy = policy_of(settings)
-    # what a policy misses (a horizon, say) shows when it is put to a problem
+    # a missing horizon, for example, shows when the policy is applied to a problem
     L = settings.k + 1
-    policy.fields(policy.parameters(Problem(L, settings.k, settings.horizon, settings.horizon, int(policy.contextual))))
+    policy.fields(
+        policy.parameters(RankingProblem(L, settings.k, settings.horizon, settings.horizon, int(policy.contextual)))
+    )
 
 
 def policy_of(settings: RankerSettings) -> Policy:
-    """The policy that a ranker learns with.
+    """The policy of a ranker.
 
     >>> policy_of(RankerSettings(policy="CascadeSWUCB:window=24h")).spec
     'CascadeSWUCB:window=24h'
     """
     policy = default_policy() if settings.policy is None else parse_policy(settings.policy)
     if policy.oracle:
-        raise ValueError(f"policy={settings.policy!r}: must be told the truth, which only a simulation knows")
+        raise ValueError(f"policy={settings.policy!r}: must not be an oracle, which only a simulation can run")
     if settings.mode != "safe":
         return policy
     if settings.policy is None:
         policy = BubbleRank()
     if not isinstance(policy, BubbleRank):
         raise ValueError(f"policy={settings.policy!r}: in mode 'safe' must be BubbleRank, or left out")
-    policy = policy.replace(initial="given")  # around the baseline: that is what is safe about it
+    policy = policy.replace(initial="given")  # safe: it stays near the baseline
     if policy.delta == "auto" and policy.horizon is None and settings.horizon is None:
         policy = policy.replace(horizon=SAFE_HORIZON)
     return policy
@@ -73,8 +75,8 @@ def _policy(name: str, value: Any) -> None:
 
 def _keys(name: str, value: Any) -> None:
     for key in value:
-        if not is_hash(key):  # whatever it is, it may be a secret: it does not go into the message
-            raise ValueError(f"{name}: must be hashes of keys, 'sha256:...', as driftrank key makes them")
+        if not is_hash(key):  # it may be a secret: not in the message
+            raise ValueError(f"{name}: must be hashes of keys, 'sha256:...', as printed by driftrank key")
 
 
 def _context(name: str, value: Any) -> None:
@@ -82,7 +84,7 @@ def _context(name: str, value: Any) -> None:
         raise ValueError(f"{name}={value!r}: must be names of features, each once")
 
 
-#: what each parameter must be, whatever the others are
+#: the check of each parameter by itself
 CHECKS: dict[str, Callable[[str, Any], object]] = {
     "policy": _policy,
     "k": lambda name, value: check_integer(name, value, 1, 1000),

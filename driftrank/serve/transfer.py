@@ -1,4 +1,4 @@
-"""What was learnt elsewhere: lists of old click logs, and the states of other services."""
+"""Transfer: learn from old click logs, export the states of queries, import those of another service."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Sequence
 
-from driftrank.policies.learner import Learner
-from driftrank.serve.committer import Named
-from driftrank.serve.fold import Ranker, snapshot_name
+from driftrank.policies.learner.learner import Learner
+from driftrank.serve.http.problems import Refused
 from driftrank.serve.items import check_even, check_query, ids_and_features
-from driftrank.serve.problems import Refused
-from driftrank.serve.query import Query, extend
-from driftrank.serve.records import Imported, Warm
-from driftrank.serve.service import Service, once
+from driftrank.serve.log.committer import NewRecord
+from driftrank.serve.log.records import Imported, Warm
+from driftrank.serve.service import Service, unique_id
+from driftrank.serve.state.queries import snapshot_name
+from driftrank.serve.state.query import Query, add_items
+from driftrank.serve.state.ranker import Ranker
 from driftrank.wire import Counted, ItemId, WarmRow
 
 
@@ -24,25 +25,25 @@ class Transfer:
         self._service = service
 
     async def warmstart(self, name: str, rows: Sequence[WarmRow], batch: str | None) -> Counted:
-        """Learn from lists of an old log, in their order. The same batch again counts once."""
+        """Learn from the rows of an old log, in their order. The same batch sent again counts once."""
         service = self._service
         ranker, now = service.ranker(name), service.now()
         since = ranker.since
         batch = batch or os.urandom(8).hex()
         service.check_named("batch", batch)
-        records: list[Named] = []
+        records: list[NewRecord] = []
         trial: dict[str, Learner] = {}
         for n, row in enumerate(rows):
             try:
                 record = self._warm(ranker, row, now, trial)
             except ValueError as error:
                 raise Refused(422, "bad request", f"row {n + 1}: {error}") from None
-            # what a ranker that started anew has forgotten may be told again
-            records.append((f"w/{name}/{since}/{batch}/{n}", record))
+            # with the generation: what a reset has forgotten may be sent again
+            records.append(NewRecord(f"w/{name}/{since}/{batch}/{n}", record))
         new = 0
         for at in range(0, len(records), 1000):
-            await service.upkeep.room.wait()
-            new += sum(is_new for _, is_new in await service.append(records[at : at + 1000]))
+            await service.maintenance.memory_free.wait()
+            new += sum(settled.new for settled in await service.append(records[at : at + 1000]))
             self._check_same(ranker, since)
         return Counted(new, len(records) - new)
 
@@ -53,12 +54,12 @@ class Transfer:
             raise ValueError("ranking: must name at least one item")
         items, features = ids_and_features("ranking", row.ranking, service.settings)
         if any(not 1 <= c <= len(items) for c in row.clicks):
-            raise ValueError(f"clicks={row.clicks!r}: positions go from 1 to {len(items)}")
+            raise ValueError(f"clicks={row.clicks!r}: must be positions from 1 to {len(items)}")
         items, clicks = items[:k], sorted({c for c in row.clicks if c <= k})
         described = features[:k] if features and ranker.policy.contextual else None
         if described:
             check_even(described)
-        if ranker.policy.contextual:  # which may refuse them, and must not once they are in the log
+        if ranker.policy.contextual:  # it may reject the features, and must not once they are in the log
             self._try(ranker, row.query, items, described, trial)
         when = now if row.time is None else min(now, max(0.0, row.time))
         return Warm(ranker.name, row.query, now, items, clicks, when, described, ranker.since)
@@ -67,34 +68,33 @@ class Transfer:
         self, ranker: Ranker, name: str, items: list[ItemId], features: list[list[float]] | None,
         trial: dict[str, Learner],
     ) -> None:  # fmt: skip
-        """Whether a learner of the query takes these items after those before them; of copies in ``trial``."""
+        """Add items to the query's copy in ``trial``; raises ``ValueError`` if its learner rejects them."""
         learner = trial.get(name)
         if learner is None:
-            query = self._service.fold.query(ranker, name)
+            query = self._service.state.query(ranker, name)
             if query is None:
-                trial[name] = ranker.begin(name, items, features)
+                trial[name] = ranker.new_learner(name, items, features)
                 return
             learner = trial[name] = query.learner.copy()
         known = set(learner.items)
-        extend(learner, [item for item in items if item not in known], items, features)
+        add_items(learner, [item for item in items if item not in known], items, features)
 
     async def export(self, name: str) -> AsyncIterator[tuple[str, bytes]]:
-        """The state of every query."""
+        """The names and states of all queries."""
         service = self._service
         ranker = service.ranker(name)
         since = ranker.since
         prefix, last = snapshot_name(name, ""), ""
-        await service.upkeep.snapshot([at for at in await service.upkeep.dirty() if at[0] == name])
+        dirty = await service.maintenance.dirty()
+        await service.maintenance.snapshot([key for key in dirty if key[0] == name])
         while names := service.store.snapshot_names(prefix, last, 100):
             for last in names:
-                if service.stopping:  # half an export must not look like a whole one
-                    raise Refused(503, "Stopping", "the service is stopping")
+                if service.stopping:  # half an export must not look complete
+                    raise Refused(503, "stopping", "the service is stopping")
                 query = last.removeprefix(prefix)
                 self._check_same(ranker, since)
-                if (name, query) in service.fold.gone:
-                    continue
-                snapshot = service.store.get_snapshot(last)
-                if snapshot is not None and snapshot.seq >= since:
+                snapshot = service.state.queries.stored((name, query), since)
+                if snapshot is not None:
                     yield query, snapshot.body
             await asyncio.sleep(0)
         self._check_same(ranker, since)
@@ -103,13 +103,13 @@ class Transfer:
         if self._service.ranker(ranker.name) is not ranker:
             raise Refused(409, "no such ranker", f"ranker {ranker.name!r}: was deleted meanwhile")
         if ranker.since != since:
-            raise Refused(409, "no such state", f"ranker {ranker.name!r}: was started anew meanwhile")
+            raise Refused(409, "no such state", f"ranker {ranker.name!r}: was reset meanwhile")
 
     async def import_(self, name: str, states: Sequence[tuple[str, bytes]]) -> Counted:
-        """Take over the state of queries from another service with the same policy."""
+        """Replace the states of queries by those of another service with the same policy."""
         service = self._service
         ranker, now = service.ranker(name), service.now()
-        records: list[Named] = []
+        records: list[NewRecord] = []
         for query, state in states:
             try:
                 check_query(query, service.settings)
@@ -122,8 +122,8 @@ class Transfer:
                     )
             except ValueError as error:
                 raise Refused(422, "bad state", f"query {query!r}: {error}") from None
-            records.append((once("import"), Imported(name, query, now, state)))
+            records.append(NewRecord(unique_id("import"), Imported(name, query, now, state)))
         for at in range(0, len(records), 100):
-            await service.upkeep.room.wait()
+            await service.maintenance.memory_free.wait()
             await service.append(records[at : at + 100])
         return Counted(len(records))

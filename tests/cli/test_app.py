@@ -11,16 +11,18 @@ from pathlib import Path
 import pytest
 
 import driftrank
+from driftrank.cli._catalogue import brief, catalogue
 from driftrank.cli._stopping import Stopping
 from driftrank.cli.app import commands, make_app, run
+from driftrank.clickmodels.registry import click_models
 from driftrank.environments.registry import environments
-from driftrank.policies.registry import policies
+from driftrank.policies.registry import policies, policy_groups
 
 ROOT = Path(__file__).parents[2]
 
 
 def modules_after(*arguments: str) -> set[str]:
-    """What is imported, in a process of its own, by the time a command is done."""
+    """The modules that a command imports, in a process of its own."""
     code = "import json, sys; from driftrank.cli import main\ntry: main(sys.argv[1:])\n"
     code += "finally: print(json.dumps([name for name in sys.modules if sys.modules[name]]), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=ROOT)
@@ -44,12 +46,27 @@ def test_help_has_examples(command: str, capsys: pytest.CaptureFixture[str]) -> 
         assert "--help" in out
 
 
+GROUPS = {"": commands()} | {name: group for name, group in commands().items() if isinstance(group, dict)}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_summaries_of_commands_fit_80_columns(
+    group: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run([*group.split(), "--help"]) == 0
+    lines = capsys.readouterr().out.partition("Commands:\n")[2].splitlines()
+    assert {line.split()[0] for line in lines} == set(GROUPS[group])
+    assert len(lines) == len(GROUPS[group])
+    assert not [line for line in lines if line.endswith("...")]
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--version"]) == 0
     assert capsys.readouterr().out == f"driftrank {driftrank.__version__}\n"
 
 
-def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_without_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([]) == 0
     assert "simulate" in capsys.readouterr().out
 
@@ -72,35 +89,58 @@ def test_shell_completion(words: str, offered: list[str]) -> None:
     assert done.stdout.split() == offered
 
 
-def test_help_is_light() -> None:
+def test_help_imports_no_heavy_packages() -> None:
     assert not {"numba", "numpy", "pyarrow", "matplotlib", "rich"} & modules_after("simulate", "--help")
 
 
-def test_simulate_is_as_light_as_can_be(tmp_path: Path) -> None:
+def test_simulate_imports_only_what_it_needs(tmp_path: Path) -> None:
     arguments = ["--policy", "Random", "--queries", "yandex-like:1", "--horizon", "50", "--runs", "1"]
     found = modules_after("simulate", *arguments, "--out", str(tmp_path), "-q")
     assert {"numba", "pyarrow", "matplotlib"} <= found
     assert not {"scipy", "pandas", "matplotlib.pyplot", "rich", "pyarrow.dataset"} & found
 
 
+def rows(table: str) -> dict[str, str]:
+    """The rows of a catalogue, which are indented, by name."""
+    return {line.split()[0]: line for line in table.splitlines()[1:] if line.startswith("  ")}
+
+
 def test_policies(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["policies"]) == 0
     out = capsys.readouterr().out
-    rows = {line.split()[0]: line for line in out.splitlines()[2:]}
-    assert set(rows) == set(policies())
-    assert "stationary, abrupt" in rows["CascadeSWUCB"]
-    assert "Sliding-window UCB" in rows["CascadeSWUCB"]
-    assert ":class:" not in out
+    assert set(rows(out)) == set(policies())
+    assert rows(out)["CascadeSWUCB"].split("  ")[-2:] == [
+        "stationary, abrupt, drift",
+        "Sliding-window UCB for the cascade model",
+    ]
+    headings = [line for line in out.splitlines() if line and not line.startswith("  ")]
+    assert headings[0] == "The default policy"
+    assert len(headings) >= 9
+    forgetting = out.partition("\nPolicies that forget\n")[2].partition("\n\n")[0]
+    assert {"CascadeSWUCB", "CascadeDUCB"} <= {line.split()[0] for line in forgetting.splitlines()}
+
+
+def test_descriptions_say_more_than_the_name() -> None:
+    for name, cls in (policies() | environments() | click_models()).items():
+        if cls.__module__.startswith("driftrank."):
+            assert brief(cls) not in ("", name)
+
+
+def test_a_catalogue_fits_the_terminal() -> None:
+    wide = catalogue(policy_groups(), "claims", None)
+    narrow = catalogue(policy_groups(), "claims", 100)
+    assert max(map(len, narrow.splitlines())) <= 100
+    assert " ".join(narrow.split()) == " ".join(wide.split())
 
 
 def test_environments(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["environments"]) == 0
-    rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()[2:]}
-    assert set(rows) == set(environments())
-    assert rows["Abrupt"].endswith("abrupt")
+    found = rows(capsys.readouterr().out)
+    assert set(found) == set(environments())
+    assert found["Stationary"].split("  ")[-2:] == ["stationary", brief(environments()["Stationary"])]
 
 
-def test_a_page_has_the_docstring_and_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+def test_pages_have_the_docstring_and_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["policies", "CascadeSWUCB"]) == 0
     out = capsys.readouterr().out
     assert "Theorem 2" in out
@@ -126,8 +166,8 @@ def test_catalogues_as_json(command: str, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_bench(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("driftrank.experiments.bench.HORIZONS", (1_000,))
-    monkeypatch.setattr("driftrank.experiments.bench.WINDOWS", (10,))
+    monkeypatch.setattr("driftrank.experiments.speed.bench.HORIZONS", (1_000,))
+    monkeypatch.setattr("driftrank.experiments.speed.bench.WINDOWS", (10,))
     arguments = ["bench", "--quick", "--policy", "CascadeSWUCB", "--items", "5,20"]
     assert run(arguments) == 0
     out = capsys.readouterr().out
@@ -141,23 +181,23 @@ def test_bench(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPat
     assert list(measured["policies"]) == ["CascadeSWUCB"]
 
 
-def test_interrupts_anywhere(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_interrupts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("driftrank.policies.registry.policies", interrupted)
+    monkeypatch.setattr("driftrank.policies.registry.policy_groups", interrupted)
     assert run(["policies"]) == 130
     assert capsys.readouterr().err == "driftrank: stopped\n"
 
 
-def test_an_error_that_an_interrupt_led_to(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_caused_by_an_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def half_compiled() -> None:
         try:
             signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt:
             raise RuntimeError("no compiled object yet") from None
 
-    monkeypatch.setattr("driftrank.policies.registry.policies", half_compiled)
+    monkeypatch.setattr("driftrank.policies.registry.policy_groups", half_compiled)
     assert run(["policies"]) == 130
     assert capsys.readouterr().err == "driftrank: stopped\n"
 
@@ -176,16 +216,16 @@ def test_an_interrupt_in_a_callback_is_not_lost() -> None:
     assert time.monotonic() - begin < 10
 
 
-def test_other_reports_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[object] = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda what: told.append(what.exc_type))
+def test_other_unraisable_errors_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    reported: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda error: reported.append(error.exc_type))
     with Stopping():
         ctypes.CFUNCTYPE(None)(lambda: 1 / 0)()
-    assert told == [ZeroDivisionError]
+    assert reported == [ZeroDivisionError]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signal_handlers_are_put_back(number: signal.Signals) -> None:
+def test_signal_handlers_are_restored(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     with Stopping():
         assert signal.getsignal(number) != before
@@ -198,8 +238,7 @@ def test_signal_handlers_are_put_back(number: signal.Signals) -> None:
         signal.signal(number, before)
 
 
-def test_library_can_be_told_from_command() -> None:
-    """The trick that keeps scipy out is for the process of the command only."""
+def test_scipy_is_blocked_only_in_the_process_of_a_command() -> None:
     make_app()
     run(["--version"])
     import scipy.linalg

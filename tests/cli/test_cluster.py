@@ -22,8 +22,8 @@ import pytest
 from driftrank.cli.app import run
 from driftrank.engine import Cluster
 from driftrank.experiments import Result
-from driftrank.experiments.leaderboard import leaderboard
-from driftrank.experiments.paper import reproduce
+from driftrank.experiments.leaderboards.leaderboard import leaderboard
+from driftrank.experiments.paper.reproduction import reproduce
 
 ROOT = Path(__file__).parents[2]
 RUNS = 60
@@ -32,11 +32,12 @@ LONG = ["simulate", "--policy", "CascadeUCB1", "--queries", "yandex-like:4", "--
 #: the command line, but with parts written, and jobs sent, as small as can be
 QUICKLY = """
 import sys
-import driftrank.experiments.journal as journal
+import driftrank.experiments.simulation.folder as folder
 from driftrank.cli import main
-from driftrank.engine import devices, remote
-journal.INTERVAL = 0.0
-devices.UNIT_STEPS["cluster"] = remote.JOB_STEPS = 100_000
+from driftrank.engine import devices
+from driftrank.engine.cluster import run
+folder.INTERVAL = 0.0
+devices.UNIT_STEPS["cluster"] = run.JOB_STEPS = 100_000
 main(sys.argv[1:])
 """
 
@@ -122,6 +123,7 @@ def test_a_cluster_that_is_there(
         assert list(client.nthreads().values()) == [2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_stopped_and_continued(whole: Path, tmp_path: Path, how: signal.Signals) -> None:
     device = ["--device", "cluster", "--workers", "2"]
@@ -147,7 +149,7 @@ def test_stopped_and_continued(whole: Path, tmp_path: Path, how: signal.Signals)
         assert 0 < finished < 4 * RUNS
         assert err == (
             f"driftrank: stopped; {finished} of {4 * RUNS} runs are kept in {tmp_path}; the same command with "
-            "--resume goes on\n"
+            "--resume continues\n"
         )
     assert run([*LONG, *(device if how == signal.SIGKILL else []), "--out", str(tmp_path), "--resume", "-q"]) == 0
     assert table(tmp_path).equals(table(whole))
@@ -175,6 +177,7 @@ def test_the_leaderboard(cluster: Cluster, tmp_path: Path) -> None:
     assert table(tmp_path / "b").equals(table(tmp_path))
 
 
+@pytest.mark.slow
 def test_the_paper(cluster: Cluster, tmp_path: Path) -> None:
     small: dict[str, Any] = {"queries": "yandex-like:2", "horizon": 200, "runs": 2, "progress": False}
     here, there = reproduce(tmp_path / "here", **small), reproduce(tmp_path / "there", **small, device=cluster)
@@ -205,7 +208,7 @@ def test_wrong_clusters(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("driftrank.engine.cluster.PATIENCE", 0.3)
+    monkeypatch.setattr("driftrank.engine.cluster.cluster.PATIENCE", 0.3)
     assert run([command, "--queries", "yandex-like:1", "--out", str(tmp_path / "new"), *options]) == code
     err = capsys.readouterr().err
     assert err.startswith("driftrank: error: ")
@@ -233,6 +236,6 @@ def test_nobody_waits_long_for_a_scheduler(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(sys.modules, "joblib", None)
-    assert run([*LONG, "--device", "cluster", "--out", str(tmp_path / "new")]) == 1
-    assert capsys.readouterr().err == "driftrank: error: joblib is not installed: pip install 'driftrank[cluster]'\n"
+    assert run([*LONG, "--device", "cluster", "--out", str(tmp_path / "new")]) == 2
+    assert capsys.readouterr().err == "driftrank simulate: needs joblib: pip install 'driftrank[cluster]'\n"
     assert not (tmp_path / "new").exists()

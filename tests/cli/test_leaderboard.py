@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 
 from driftrank.cli.app import run
-from driftrank.experiments.leaderboard import DRAWN
+from driftrank.experiments.leaderboards.leaderboard import DRAWN
 
 SMALL = (
     "leaderboard", "--policy", "CascadeUCB1", "--policy", "Random", "--env", "Abrupt", "--env", "Stationary",
@@ -71,7 +71,7 @@ def test_quick_is_smaller(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
         asked.update(settings)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["driftrank.experiments.leaderboard"], "leaderboard", noted)
+    monkeypatch.setattr(sys.modules["driftrank.experiments.leaderboards.leaderboard"], "leaderboard", noted)
     monkeypatch.chdir(tmp_path)
     keys = ("queries", "n_queries", "horizon", "runs")
     for arguments, expected in (

@@ -36,7 +36,7 @@ def test_help_has_examples(command: str, capsys: pytest.CaptureFixture[str]) -> 
     assert f"\n  driftrank log {command}" in capsys.readouterr().out
 
 
-def test_the_group_tells_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_group_lists_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in (["log"], ["log", "--help"]):
         assert run(arguments) == 0
         out = capsys.readouterr().out
@@ -47,18 +47,18 @@ def test_the_group_tells_its_commands(capsys: pytest.CaptureFixture[str]) -> Non
 def test_convert_check_stats(good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "log.parquet"
     assert run(["log", "convert", str(good), str(out)]) == 0
-    told = capsys.readouterr()
-    assert told.out == f"{out}: 20 lists, 20 clicks, of 40 lines\n"
-    assert told.err == ""
+    printed = capsys.readouterr()
+    assert printed.out == f"{out}: 20 lists, 20 clicks, of 40 lines\n"
+    assert printed.err == ""
     assert open_log(out).count() == 20
     assert run(["log", "check", str(out)]) == 0
-    told = capsys.readouterr().out
-    assert "lists with a click   100.0%" in told
-    assert told.endswith("every row can be used\n")
+    printed = capsys.readouterr().out
+    assert "lists with a click   100.0%" in printed
+    assert printed.endswith("every row can be used\n")
     assert run(["log", "stats", str(out), "--top", "2"]) == 0
-    told = capsys.readouterr().out
-    assert told.splitlines()[2].split() == ["0", "7", "10", "7", "1.0000"]
-    assert "2 of 3 queries, 70.0% of 20 lists" in told
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[2].split() == ["0", "7", "10", "7", "1.0000"]
+    assert "2 of 3 queries, 70.0% of 20 lists" in printed
 
 
 def test_json(good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,15 +70,15 @@ def test_json(good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert json.loads(capsys.readouterr().out)["queries"] == 3
 
 
-@pytest.mark.filterwarnings("default::driftrank.logs.problems.BadLines")
+@pytest.mark.filterwarnings("default::driftrank.logs.bad_lines.BadLines")
 def test_bad_lines(bad: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "log.parquet"
     assert run(["log", "convert", str(bad), str(out), "-q"]) == 0
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith(f"{bad}: 3 of 43 lines left out\n")
-    assert "      line 41: 19 3 C 99\n" in told.err
-    assert "      line 43: \\xff\\xfe\n" in told.err
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"{bad}: 3 of 43 lines left out\n")
+    assert "      line 41: 19 3 C 99\n" in printed.err
+    assert "      line 43: \\xff\\xfe\n" in printed.err
     assert open_log(out).count() == 20
 
     assert run(["log", "check", str(bad)]) == 1
@@ -87,9 +87,9 @@ def test_bad_lines(bad: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert json.loads(capsys.readouterr().out)["problems"]["unshown"]["examples"] == [{"line": 41, "text": "19 3 C 99"}]
 
     assert run(["log", "stats", str(bad)]) == 0
-    told = capsys.readouterr()
-    assert told.err.startswith(f"driftrank: warning: {bad}: 3 of 43 lines left out (1 x ")
-    assert told.err.count("\n") == 1
+    printed = capsys.readouterr()
+    assert printed.err.startswith(f"driftrank: warning: {bad}: 3 of 43 lines left out (1 x ")
+    assert printed.err.count("\n") == 1
 
 
 def test_stopping_leaves_what_was_there(bad: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,7 +114,7 @@ def test_stopping_leaves_what_was_there(bad: Path, tmp_path: Path, capsys: pytes
         ("convert clicks.txt out.parquet --clicks yes", "clicks='yes': must be one of 'positions', "),
         ("convert clicks.txt out.parquet --columns q", "columns='q': must be pairs like query=q,time=ts, not 'q'"),
         ("convert clicks.txt out.parquet --columns query=a,query=b", "query is named twice"),
-        ("convert clicks.txt out.parquet --columns query=a", "a Yandex log has no columns to be named"),
+        ("convert clicks.txt out.parquet --columns query=a", "must be empty for a Yandex log"),
         ("check nowhere", "nowhere: no such file"),
         ("check clicks.txt --examples 99", "examples=99: must be an integer from 0 to 20"),
         ("stats clicks.txt --top 0", "top=0: must be an integer of at least 1"),
@@ -125,9 +125,9 @@ def test_wrong_input(
 ) -> None:
     monkeypatch.chdir(good.parent)
     assert run(["log", *arguments.split()]) == 2
-    told = capsys.readouterr().err
-    assert message in told
-    assert told.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert printed.count("\n") == 1
     assert [path.name for path in good.parent.iterdir()] == [good.name]
 
 
@@ -139,7 +139,7 @@ def test_an_interrupt_leaves_no_half_file(tmp_path: Path) -> None:
     out.mkdir()
     code = (
         "import sys, time\n"
-        "from driftrank.logs.readers.stream import Stream\n"
+        "from driftrank.logs.conversion.readers.stream import Stream\n"
         "whole = Stream.blocks\n"
         "def slow(self, size=100):\n"
         "    yield from whole(self, size)\n"
@@ -155,13 +155,13 @@ def test_an_interrupt_leaves_no_half_file(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "reading\n"
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=60)
+        _, printed = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert told == "driftrank: stopped\n"
+    assert printed == "driftrank: stopped\n"
     assert list(out.iterdir()) == []
 
 
-def test_nothing_is_said_at_the_end(good: Path) -> None:
+def test_no_output_at_exit(good: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "driftrank", "log", "stats", str(good)], capture_output=True, text=True, cwd=ROOT
     )

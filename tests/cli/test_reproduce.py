@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from driftrank.cli.app import run
-from driftrank.experiments import paper
+from driftrank.experiments.paper import reproduction
 
 SMALL = ("reproduce", "--queries", "yandex-like:3", "--runs", "2", "--horizon", "500", "--seed", "5")
 
@@ -72,7 +72,7 @@ def test_quick_is_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.update(settings)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(paper, "reproduce", noted)
+    monkeypatch.setattr(reproduction, "reproduce", noted)
     assert run(["reproduce", "--quick"]) == 130
     assert (asked["queries"], asked["runs"], asked["horizon"]) == ("yandex-like:20", 2, 100_000)
     assert run(["reproduce", "--quick", "--runs", "7"]) == 130

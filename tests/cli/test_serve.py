@@ -23,8 +23,8 @@ WITHOUT = {name: value for name, value in os.environ.items() if not name.startsw
 
 
 @pytest.fixture(autouse=True)
-def _as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No settings from outside, and loggers as they were."""
+def _isolated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Unset the variables of driftrank; restore the loggers."""
     for name in os.environ.keys() - WITHOUT.keys():
         monkeypatch.delenv(name)
     names = ["", "driftrank", "uvicorn", "uvicorn.error", "uvicorn.access"]
@@ -35,8 +35,8 @@ def _as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         logger.setLevel(level)
 
 
-def said(capsys: pytest.CaptureFixture[str]) -> str:
-    """The one line that tells what is wrong."""
+def error_line(capsys: pytest.CaptureFixture[str]) -> str:
+    """The error message, which must be one line."""
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("driftrank: error: ")
@@ -46,7 +46,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
 
 @contextmanager
 def serving(folder: Path, *options: str, **variables: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """A server of its own, and where it listens."""
+    """Start a server in a process of its own; gives its URL and the process."""
     command = [sys.executable, "-m", "driftrank", "serve", "--port", "0", *options]
     process = subprocess.Popen(
         command, cwd=folder, env={**WITHOUT, "PYTHONPATH": str(ROOT), **variables}, text=True, stdout=subprocess.PIPE,
@@ -64,7 +64,7 @@ def serving(folder: Path, *options: str, **variables: str) -> Iterator[tuple[str
         process.communicate()
 
 
-def test_it_listens_says_so_and_ends_in_peace(tmp_path: Path) -> None:
+def test_serves_and_shuts_down_gracefully(tmp_path: Path) -> None:
     with serving(tmp_path, "--access-log") as (url, process):
         assert url.startswith("http://127.0.0.1:")
         assert httpx.get(f"{url}/healthz").json() == {"status": "ok"}
@@ -91,10 +91,10 @@ def test_keys_and_settings_come_from_the_environment(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
-def test_the_public_is_not_let_in_without_a_key(host: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_public_address_needs_an_admin_key(host: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert run(["serve", "--host", host, "--store", f"sqlite:///{tmp_path}/x.db"]) == 2
-    line = said(capsys)
-    assert f"host={host!r}" in line
+    line = error_line(capsys)
+    assert f"host={host!r}: must be an address of this machine only, unless DRIFTRANK_ADMIN_KEY is set" in line
     assert "driftrank key" in line
     assert not list(tmp_path.iterdir())
 
@@ -115,35 +115,35 @@ def test_the_public_is_not_let_in_without_a_key(host: str, capsys: pytest.Captur
 )
 def test_wrong_settings_are_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["serve", "--port", "0", *arguments]) == 2
-    assert message in said(capsys)
+    assert message in error_line(capsys)
 
 
 def test_wrong_variables_are_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRIFTRANK_PROT", "80")
     assert run(["serve"]) == 2
-    assert "unknown environment variable 'DRIFTRANK_PROT'; did you mean DRIFTRANK_PORT?" in said(capsys)
+    assert "unknown environment variable 'DRIFTRANK_PROT'; did you mean DRIFTRANK_PORT?" in error_line(capsys)
 
 
-def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_port_in_use(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert run(["serve", "--port", str(port), "--store", f"sqlite:///{tmp_path}/x.db"]) == 1
-    assert f"cannot listen on 127.0.0.1:{port}" in said(capsys)
+    assert f"cannot listen on 127.0.0.1:{port}" in error_line(capsys)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_store_that_cannot_be(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (tmp_path / "x.db").write_bytes(b"this is no database, whatever its name is" * 100)
+def test_file_that_is_not_a_store(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "x.db").write_bytes(b"this is not a database, whatever its name" * 100)
     assert run(["serve", "--port", "0", "--store", f"sqlite:///{tmp_path}/x.db"]) == 1
-    assert "x.db" in said(capsys)
+    assert "x.db" in error_line(capsys)
 
 
-@pytest.mark.parametrize(("command", "missing", "extra"), [("serve", "fastapi", "serve"), ("drive", "httpx", "client")])
-def test_what_is_not_installed_is_named(command: str, missing: str, extra: str) -> None:
+@pytest.mark.parametrize(("command", "missing", "extra"), [("serve", "uvicorn", "serve"), ("drive", "httpx", "client")])
+def test_missing_packages_are_named(command: str, missing: str, extra: str) -> None:
     code = f"import sys; sys.modules['{missing}'] = None; from driftrank.cli import main; main(['{command}'])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=WITHOUT, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stderr == f"driftrank: error: {missing} is not installed: pip install 'driftrank[{extra}]'\n"
+    assert done.returncode == 2
+    assert done.stderr == f"driftrank {command}: needs {missing}: pip install 'driftrank[{extra}]'\n"
 
 
 def test_key_prints_a_key_and_how_to_use_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,12 +158,12 @@ def test_key_prints_a_key_and_how_to_use_it(capsys: pytest.CaptureFixture[str]) 
 
 def test_key_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["key", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert hashed(told["key"]) == told["hash"]
+    made = json.loads(capsys.readouterr().out)
+    assert hashed(made["key"]) == made["hash"]
 
 
-def test_key_needs_nothing_that_a_server_needs() -> None:
-    code = "import sys\nfor name in ('fastapi', 'msgspec', 'uvicorn'): sys.modules[name] = None\n"
+def test_key_needs_no_packages_of_the_server() -> None:
+    code = "import sys\nfor name in ('starlette', 'msgspec', 'uvicorn'): sys.modules[name] = None\n"
     code += "from driftrank.cli import main; main(['key'])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=WITHOUT, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")

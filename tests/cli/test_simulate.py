@@ -9,9 +9,11 @@ import pyarrow.parquet
 import pytest
 
 from driftrank.cli.app import run
+from driftrank.cli.simulate import POLICIES
 from driftrank.engine import MEASURES
 from driftrank.environments import Abrupt
 from driftrank.experiments import Result
+from driftrank.policies.registry import default_policy
 from driftrank.queries import yandex_like
 
 SMALL = ("simulate", "--policy", "CascadeUCB1", "--policy", "Random", "--queries", "yandex-like:2", "--runs", "3")
@@ -28,6 +30,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def table(folder: Path) -> Any:
     return pyarrow.parquet.read_table(folder / "results.parquet").replace_schema_metadata(None)
+
+
+def test_default_policy_comes_first() -> None:
+    assert POLICIES[0] == default_policy().spec
 
 
 def test_files(folder: Path) -> None:

@@ -25,9 +25,9 @@ LONG = ["simulate", "--policy", "CascadeUCB1", "--queries", "yandex-like:4", "--
 #: the command line, but with parts written as soon as there is something to write
 QUICKLY = """
 import sys
-import driftrank.experiments.journal as journal
+import driftrank.experiments.simulation.folder as folder
 from driftrank.cli import main
-journal.INTERVAL = 0.0
+folder.INTERVAL = 0.0
 main(sys.argv[1:])
 """
 

@@ -30,9 +30,9 @@ DRAWN = {
 #: the command line, but with parts written as soon as there is something to write
 QUICKLY = """
 import sys
-import driftrank.experiments.journal as journal
+import driftrank.experiments.simulation.folder as folder
 from driftrank.cli import main
-journal.INTERVAL = 0.0
+folder.INTERVAL = 0.0
 main(sys.argv[1:])
 """
 LONG = ["sweep", "--policy", "CascadeSWUCB:window=geom(50,5000,4)", "--env", "Abrupt", "--env", "Stationary"]
@@ -247,7 +247,7 @@ def test_stopped_and_continued(whole: Path, tmp_path: Path, how: signal.Signals)
     if how == signal.SIGINT:
         assert process.returncode == 130
         assert err.startswith("driftrank: stopped; ")
-        assert f"of {2 * 5 * 4 * 8} runs are kept in {tmp_path}; the same command with --resume goes on" in err
+        assert f"of {2 * 5 * 4 * 8} runs are kept in {tmp_path}; the same command with --resume continues" in err
         assert err.count("\n") == 1
     assert run([*LONG, "--out", str(tmp_path), "--resume", "-q"]) == 0
     assert rows(tmp_path).equals(rows(whole))

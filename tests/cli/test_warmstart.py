@@ -28,7 +28,7 @@ def log(tmp_path):
     return path
 
 
-def test_a_service_learns_from_a_log_in_the_order_of_time_and_once(log, tmp_path, capsys):
+def test_a_service_learns_from_a_log_in_order_and_once(log, tmp_path, capsys):
     with Running(tmp_path, DRIFTRANK_RANKERS__SHOP__POLICY="CascadeUCB1", DRIFTRANK_RANKERS__SHOP__K="2") as server:
         assert run(["warmstart", str(log), "--url", server.url, "--ranker", "shop"]) == 0
         assert capsys.readouterr().out == "3 lists learnt from\n"

@@ -1,4 +1,4 @@
-"""Whatever is wrong: one clear line, exit code 2, no traceback, and no file."""
+"""Wrong input: one clear line, exit code 2, no traceback, and no file."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_config(tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str
 
 
 @pytest.mark.parametrize("out", ["file", "file/sub"])
-def test_folder_that_cannot_be_written_to(tmp_path: Path, capsys: pytest.CaptureFixture[str], out: str) -> None:
+def test_folder_that_is_not_writable(tmp_path: Path, capsys: pytest.CaptureFixture[str], out: str) -> None:
     (tmp_path / "file").write_text("mine")
     refused([], "cannot write to this folder", capsys, tmp_path, out)
     assert (tmp_path / "file").read_text() == "mine"
@@ -142,7 +142,7 @@ def test_full_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
     assert not list(tmp_path.rglob("*.parquet"))
 
 
-def test_too_large_for_the_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_large_for_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     refused(["--runs", str(10**15)], "not enough memory", capsys, tmp_path, code=1)
 
 
@@ -164,7 +164,7 @@ def test_unknown_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_from_a_shell(tmp_path: Path) -> None:
-    """The same through the real entry point."""
+    """Through the real entry point."""
     command = [sys.executable, "-m", "driftrank", "simulate", "--k", "99", "--out", str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert (done.returncode, done.stdout) == (2, "")
@@ -173,7 +173,7 @@ def test_from_a_shell(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_debug_shows_where(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="k=99"):
         run(["--debug", "simulate", "--k", "99"])
     monkeypatch.setenv("DRIFTRANK_DEBUG", "1")
@@ -181,10 +181,10 @@ def test_debug_shows_where(monkeypatch: pytest.MonkeyPatch) -> None:
         run(["simulate", "--k", "99"])
 
 
-def test_our_own_bugs_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bugs_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any, **__: Any) -> None:
         raise KeyError("ours")
 
-    monkeypatch.setattr("driftrank.experiments.spec.Spec.run", broken)
+    monkeypatch.setattr("driftrank.experiments.simulation.settings.EnvironmentSettings.environment", broken)
     with pytest.raises(KeyError):
         run(["simulate", *SMALL])

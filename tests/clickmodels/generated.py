@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from driftrank.clickmodels import ClickModel
-from driftrank.clickmodels.counts import ListCounts, Pairs, PositionCounts
+from driftrank.clickmodels.fitting.counts import ListCounts, Pairs, PositionCounts
 from driftrank.kernels import rng
 from driftrank.kernels.compile import specialise
 
 
 def click_lists(m, alpha, key, items, clicks, mask):
-    """What users click on each of many lists."""
+    """The clicks of users on each of many lists."""
     for n in range(items.shape[0]):
         CLICK(m, alpha, DERIVE(key, n), items[n], clicks)  # noqa: F821
         mask[n] = 0
@@ -23,7 +23,7 @@ def click_lists(m, alpha, key, items, clicks, mask):
 
 
 def clicks_on(model: ClickModel, alpha: Any, items: Any, key: int) -> Any:
-    """The masks of clicks of as many users as there are lists."""
+    """The masks of clicks, one user per list."""
     mask = np.zeros(len(items), np.int64)
     step = specialise(click_lists, {"CLICK": type(model).click, "DERIVE": rng.derive})
     row = model.row(len(alpha), items.shape[1])
@@ -64,7 +64,7 @@ def position_counts(counts: ListCounts) -> PositionCounts:
 
 @dataclass
 class World:
-    """Queries with users of one kind, and what they click on lists of random items in random order."""
+    """Queries with users of one model, and their clicks on lists of random items in random order."""
 
     cls: type[ClickModel]
     queries: int
@@ -109,7 +109,7 @@ class World:
         return self.counts if self.cls.counts_for(exact) == "lists" else position_counts(self.counts)
 
     def truth(self, name: str) -> Any:
-        """A parameter as a fit per query has it."""
+        """A parameter in the form of a fit per query."""
         if name == "attraction":
             return self.attraction.ravel()
         values = np.array([getattr(model, name) for model in self.models])

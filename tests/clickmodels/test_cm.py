@@ -15,7 +15,7 @@ MODEL = CM()
 
 
 def click_many(m, alpha, key, items, counts, clicks):
-    """How often each position is clicked, over many users."""
+    """The number of clicks at each position, over many users."""
     for user in range(counts.shape[0]):
         CLICK(m, alpha, DERIVE(key, user), items, clicks)  # noqa: F821
         for i in range(items.shape[0]):
@@ -56,7 +56,7 @@ def test_positions_by_the_formula():
 
 
 def test_whether_an_item_attracts_does_not_depend_on_the_list():
-    """The user is the same whatever is shown: the click is on the first item of the list that attracts him."""
+    """The attraction of a user does not depend on the list: the click is on the first attractive item."""
     alpha = [0.3, 0.5, 0.2, 0.4]
     attracts = np.column_stack([users(alpha, [a], n=2000)[:, 0] for a in range(4)]).astype(bool)
     for items in itertools.permutations(range(4), 3):

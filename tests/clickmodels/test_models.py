@@ -1,4 +1,4 @@
-"""What all click models have in common."""
+"""Properties of all click models."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def any_model(data: Any, cls: type[ClickModel], L: int, K: int, objective: str) 
     return cls(objective=objective, **{name: draw[kind]() for name, kind in cls.shape.items()})
 
 
-def search(m, alpha, lists, best, room, found):
-    """The best list by the model, and the best value of all lists by looking at each."""
-    found[0] = OPTIMUM(m, alpha, best, room)  # noqa: F821
-    found[1] = VALUE(m, alpha, best, room)  # noqa: F821
+def search(m, alpha, lists, best, work, found):
+    """The best list of the model, and the best value of all lists by enumeration."""
+    found[0] = OPTIMUM(m, alpha, best, work)  # noqa: F821
+    found[1] = VALUE(m, alpha, best, work)  # noqa: F821
     found[2] = -1.0
     for n in range(lists.shape[0]):
-        found[2] = max(found[2], VALUE(m, alpha, lists[n], room))  # noqa: F821
+        found[2] = max(found[2], VALUE(m, alpha, lists[n], work))  # noqa: F821
 
 
 def test_all_seven_are_there() -> None:
@@ -65,7 +65,7 @@ def test_the_best_list_is_best(cls: type[ClickModel], objective: str) -> None:
         model = any_model(data, cls, L, K, objective)
         lists = np.array(list(itertools.permutations(range(L), K)), np.uint32)
         best, found = np.zeros(K, np.uint32), np.zeros(3)
-        compiled(model.row(L, K), alpha, lists, best, np.full(model.room(L, K), np.nan), found)
+        compiled(model.row(L, K), alpha, lists, best, np.full(model.work_size(L, K), np.nan), found)
         assert sorted(set(best.tolist())) == sorted(best.tolist())  # no item twice
         assert found[0] == found[1] == model.reward(alpha, best)  # to the bit: an optimal list has regret 0
         assert found[1] == pytest.approx(found[2], abs=1e-12)
@@ -77,7 +77,7 @@ def test_the_best_list_is_best(cls: type[ClickModel], objective: str) -> None:
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_probabilities_agree(cls: type[ClickModel], data: Any) -> None:
-    """Click vectors, clicks by position, any click and the number of clicks are all of one distribution."""
+    """Click vectors, clicks by position, any click and the number of clicks have one distribution."""
     L = data.draw(st.integers(1, 5))
     K = data.draw(st.integers(1, min(L, 4)))
     alpha = data.draw(st.lists(chances, min_size=L, max_size=L))
@@ -102,7 +102,7 @@ def click_many(m, alpha, key, items, clicks, masks):
 
 @pytest.mark.parametrize("cls", MODELS)
 def test_users_click_with_these_probabilities(cls: type[ClickModel]) -> None:
-    """Every click vector of 3 positions comes up as often as its probability says."""
+    """The frequency of every click vector of 3 positions matches its probability."""
     rng = np.random.default_rng(5)
     L, K, n = 5, 3, 200_000
     draw = {"one": (), "item": (L,), "rank": (K,), "previous": (K, K)}
@@ -139,7 +139,7 @@ def test_known_values() -> None:
 
 
 def test_decreasing_attraction_is_not_best_for_clicks_in_dcm() -> None:
-    """Where users leave most easily at the top, the best item does not belong there."""
+    """If users leave most easily at the top, the best item does not belong there."""
     rng = np.random.default_rng(1)
     for _ in range(20):
         v = tuple(sorted(rng.uniform(0.05, 0.95, 3), reverse=True))
@@ -171,7 +171,7 @@ def test_to_dict_and_back(cls: type[ClickModel]) -> None:
 
 
 def test_real_parameters(yandex40_file: Path) -> None:
-    """Files of models are read, also for lists shorter than those they were learnt from."""
+    """Models files also work for shorter lists than those of the log."""
     there = set(next(iter(json.loads(yandex40_file.read_text())["queries"].values())))
     assert {"CM", "DCM", "DBN", "CCM", "PBM", "UBM"} <= there
     for name, cls in click_models().items():
@@ -202,7 +202,7 @@ def test_ubm_reads_the_last_column_as_no_click() -> None:
         (lambda: DCM(stop_after_click=(0.5, -1)), r"stop_after_click\[1\]=-1"),
         (lambda: UBM(examination=((0.5, 0.5), (0.5,))), r"examination\[1\]: must hold 2"),
         (lambda: PBM(objective="sat"), "objective='sat': must be one of 'any', 'clicks'"),
-        (lambda: PBM(examination=(1.0,)).reward([0.5, 0.5], [0, 1]), "examination: is known for 1 ranks"),
+        (lambda: PBM(examination=(1.0,)).reward([0.5, 0.5], [0, 1]), "examination: has 1 ranks, too few"),
         (lambda: SDBN(satisfaction=(0.5,)).best([0.5, 0.5], 1), "satisfaction: has 1 probabilities for 2 items"),
         (lambda: CM().probability([0.5, 0.5], [0, 1], [1]), "must be 2 zeros and ones"),
         (lambda: DBN.from_dict({"satisfaction": 0.5}), "the parameter continuation is missing"),

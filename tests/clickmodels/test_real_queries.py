@@ -1,4 +1,4 @@
-"""Real queries: their click models are recovered from what their users click, and told from each other.
+"""Real queries: their click models are recovered from the clicks of their users, and told apart.
 
 The whole of it, on forty queries and 200,000 lists each, is ``benchmarks/click_models.py``.
 """
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from driftrank.clickmodels import CM, DCM, SDBN, ClickModel, click_models
-from driftrank.clickmodels.counts import ListCounts
+from driftrank.clickmodels.fitting.counts import ListCounts
 from tests.clickmodels.generated import clicks_on, list_counts, position_counts
 
 MODELS = click_models()
@@ -58,8 +58,8 @@ def test_the_model_of_the_users_is_recovered_and_chosen(yandex40_file: Path, see
     assert found >= 5
 
 
-def test_the_closed_form_reads_too_little(yandex40_file: Path) -> None:
-    """What DCM and SDBN say in closed form is off by more than maximum likelihood: many read on after their last click.
+def test_the_closed_form_is_biased(yandex40_file: Path) -> None:
+    """The closed forms of DCM and SDBN have larger errors than maximum likelihood: many read on after their last click.
     Where nobody does, as in the cascade model, both are the same."""
     for cls in (DCM, SDBN):
         attraction, models = real(yandex40_file, cls)

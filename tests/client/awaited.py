@@ -1,4 +1,4 @@
-"""An AsyncClient on an event loop of its own, so that one test serves both clients."""
+"""An AsyncClient on its own event loop, so that one test covers both clients."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from driftrank.client import AsyncClient
 
 
 class Awaited:
-    """Methods that others await are called as though they were ordinary ones."""
+    """Calls coroutine methods as if they were blocking."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         self._loop = asyncio.new_event_loop()

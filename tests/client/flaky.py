@@ -1,4 +1,4 @@
-"""A small HTTP server that ranks nothing, remembers everything, and misbehaves when told to."""
+"""A small HTTP server that records requests and fails on demand."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-#: what may happen to a request instead of an answer: a status with headers, or with a body, or one of
-#: "hang" (no answer), "cut" (half an answer), "close" (none, at once), "drip" (an answer that never ends),
-#: "lost" (done, but the answer is lost), "nonsense" (200, but no JSON)
+#: a failure instead of an answer: a status with headers or with a body, or one of
+#: "hang" (no answer), "cut" (half an answer), "close" (the connection, at once), "drip" (an answer that never ends),
+#: "lost" (processed, but the answer is lost), "nonsense" (200, but not JSON)
 Trouble = tuple[int, dict[str, str] | bytes] | str
 
 
 class Flaky(ThreadingHTTPServer):
-    """Requests meet the ``troubles`` in turn; those after them are answered."""
+    """Requests meet the ``troubles`` in turn; later requests are answered."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -29,8 +29,8 @@ class Flaky(ThreadingHTTPServer):
         self.requests: list[tuple[str, str, Any]] = []  #: method, path, body
         self.headers: list[dict[str, str]] = []
         self.times: list[float] = []
-        self.feedback: dict[str, Any] = {}  #: by event id, what was counted
-        self.refused: set[str] = set()  #: event ids that make a whole call invalid
+        self.feedback: dict[str, Any] = {}  #: counted clicks by event id
+        self.refused: set[str] = set()  #: event ids that make their call invalid
         self.released = threading.Event()
         self.sockets: list[socket.socket] = []
 
@@ -40,7 +40,7 @@ class Flaky(ThreadingHTTPServer):
         return connection, address
 
     def hang_up(self) -> None:
-        """Close the connections that are kept open, as the end of a process does."""
+        """Close open connections, as the end of a process does."""
         for connection in self.sockets:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
@@ -125,7 +125,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(text[:cut])
 
     def handle(self) -> None:
-        with suppress(OSError):  # the client has gone
+        with suppress(OSError):  # the client has disconnected
             super().handle()
 
     def log_message(self, *_: Any) -> None:

@@ -1,4 +1,4 @@
-"""Clients and the service itself."""
+"""Both clients against the real service."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture
 def client(make: Any, running: Running) -> Iterator[Any]:
-    """A client of a ranker that nobody else uses."""
+    """A client with its own ranker."""
     name = f"r{secrets.token_hex(4)}"
     with make(running.url, ranker=name, timeout=20, deadline=60) as client:
         client.put_ranker(name, CHEAP)
@@ -57,21 +57,21 @@ def test_a_click_is_learnt(client: Any) -> None:
     assert (info.lists, info.steps, info.clicks, info.queries) == (1, 1, 1, 1)
 
 
-def test_the_same_event_is_the_same_list(client: Any) -> None:
+def test_the_same_event_is_the_same_ranking(client: Any) -> None:
     first = client.rank("q", ITEMS, event_id="e")
     client.feedback("e", [1], wait=True)
     assert client.rank("q", ITEMS, event_id="e").items == first.items
     assert client.ranker().lists == 1
 
 
-def test_what_became_of_feedback(client: Any) -> None:
-    """An answer, whatever it is; not an error."""
+def test_outcomes_of_feedback(client: Any) -> None:
+    """An outcome is an answer, never an error."""
     client.rank("q", [7, 8], event_id="e")
-    assert client.feedback("nobody", [1], wait=True).outcome == "orphan"
+    assert client.feedback("unknown", [1], wait=True).outcome == "orphan"
     assert client.feedback("e", [Clicked(8)], shown=2, wait=True).outcome == "counted"
     assert client.feedback("e", [Clicked(8)], wait=True).outcome == "duplicate"
     assert client.feedback("e", [Clicked(7)], wait=True).outcome == "refused"
-    results = client.feedback_many([Feedback("e", [Clicked(8)]), Feedback(""), Feedback("nobody")])
+    results = client.feedback_many([Feedback("e", [Clicked(8)]), Feedback(""), Feedback("unknown")])
     assert [result.outcome for result in results] == ["duplicate", "orphan", "orphan"]
     with pytest.raises(InvalidRequest, match="clicks"):
         client.feedback("e", ["not there"], wait=True)
@@ -100,11 +100,11 @@ def test_deferred(client: Any) -> None:
     assert client.activate("e/1").outcome == "duplicate"
     assert client.feedback("e/1", [1], wait=True).outcome == "counted"
     with pytest.raises(NotFound):
-        client.activate("nobody")
+        client.activate("unknown")
 
 
 @pytest.mark.parametrize("query", ["a/b", "50 % off?", "größe", "q/reset", "a+b&c=d#e", "../x", " ", "", ".", ".."])
-def test_queries_are_called_as_one_likes(client: Any, query: str) -> None:
+def test_any_string_is_the_name_of_a_query(client: Any, query: str) -> None:
     client.rank(query, ITEMS, event_id="e")
     client.feedback("e", [1], wait=True)
     assert client.query(query).clicks == 1
@@ -114,16 +114,16 @@ def test_queries_are_called_as_one_likes(client: Any, query: str) -> None:
     client.delete_query(query)
     with pytest.raises(NotFound):
         client.query(query)
-    assert client.ranker().lists == 1  # it was not the ranker that was reset, or deleted
+    assert client.ranker().lists == 1  # the ranker itself was neither reset nor deleted
 
 
-def test_queries_come_in_pages(client: Any) -> None:
+def test_queries_are_paged(client: Any) -> None:
     client.rank_many([RankRequest(f"q{n}", ITEMS) for n in range(5)])
     assert client.queries(limit=2) == ["q0", "q1"]
     assert client.queries(after="q1") == ["q2", "q3", "q4"]
 
 
-def test_rankers_come_and_go(client: Any) -> None:
+def test_rankers(client: Any) -> None:
     assert client.name in [info.name for info in client.rankers()]
     settings = RankerSettings(policy="CascadeDUCB", k=2, horizon=1000, seed=3, wait="10m")
     other = f"{client.name}-other"
@@ -139,7 +139,7 @@ def test_rankers_come_and_go(client: Any) -> None:
     assert client.queries() == []
 
 
-def test_an_old_log_and_a_move(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warmstart_export_and_import(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [WarmRow(f"q{n % 3}", ITEMS[:3], [1 + n % 3]) for n in range(25)]
     assert client.warmstart(rows, batch=10).counted == 25
     assert client.ranker().steps == 25
@@ -155,8 +155,8 @@ def test_an_old_log_and_a_move(client: Any, monkeypatch: pytest.MonkeyPatch) -> 
         assert [i.estimate for i in new.items] == [i.estimate for i in old.items]
 
 
-def test_an_old_log_of_long_lists(client: Any) -> None:
-    rows = [WarmRow("q", [f"item-{n:020}" for n in range(50)], [1])] * 2000  # a thousand are longer than a call may be
+def test_warmstart_of_long_rows(client: Any) -> None:
+    rows = [WarmRow("q", [f"item-{n:020}" for n in range(50)], [1])] * 2000  # a thousand exceed one request
     assert client.warmstart(rows, name="log") == Counted(2000, 0)
     assert client.warmstart(rows, name="log") == Counted(0, 2000)
 
@@ -175,7 +175,7 @@ def test_keys(make: Any, tmp_path: Path) -> None:
             assert [info.name for info in owner.rankers()] == ["default"]
 
 
-def test_the_service_dies_and_comes_back(make: Any, tmp_path: Path) -> None:
+def test_the_service_is_killed_and_restarted(make: Any, tmp_path: Path) -> None:
     with Running(tmp_path) as service, make(service.url, flush_seconds=0.05, deadline=60, retries=100) as client:
         client.put_ranker("default", CHEAP)
         lists = [client.rank("q", ITEMS, event_id=f"e{n}") for n in range(20)]

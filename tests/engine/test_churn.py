@@ -9,13 +9,13 @@ import pytest
 
 import driftrank as dr
 from driftrank.engine import Simulator, Task, Unit
-from driftrank.engine.checks import check_simulation
-from driftrank.engine.detections import HEAD, note_change, watch_size
+from driftrank.engine.alarm_scoring import HEAD, note_change, watch_size
+from driftrank.engine.contract import check_simulation
 from driftrank.environments import Churn
 from driftrank.environments.base import Chunk
-from driftrank.policies.cascade_swucb import CascadeSWUCB
-from driftrank.policies.cascade_ts import CascadeTS
-from driftrank.policies.ranked_exp3 import RankedEXP3
+from driftrank.policies.forgetting.cascade_swucb import CascadeSWUCB
+from driftrank.policies.ranked.ranked_exp3 import RankedEXP3
+from driftrank.policies.stationary.cascade_ts import CascadeTS
 
 LEVELS = {"q": [0.7, 0.5, 0.45, 0.3, 0.2, 0.2, 0.1, 0.05, 0.02, 0.0]}
 SOME = [CascadeTS(), CascadeSWUCB(window=60), RankedEXP3()]
@@ -48,7 +48,7 @@ def regret(policy: Any, **options: Any) -> float:
     return float(measures[:, 0, 0].mean())
 
 
-def test_it_helps_to_be_told() -> None:
+def test_announcements_help() -> None:
     assert regret(CascadeTS()) < 0.5 * regret(CascadeTS(), announced=False)
 
 
@@ -56,8 +56,8 @@ def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     """An arrival is announced once, however the work is cut."""
     task = Task((CascadeTS(),), churn(absent=2), 1500, 0, (500, 1500))
     whole = Simulator(task, 0).run(Unit(0, "q", (0, 1)), lambda done: True)
-    monkeypatch.setattr("driftrank.engine.unit.STRIDE", 333)
-    monkeypatch.setattr(Chunk, "ROOM", 40)
+    monkeypatch.setattr("driftrank.engine.simulator.STRIDE", 333)
+    monkeypatch.setattr(Chunk, "NUMBERS", 40)
     cut = Simulator(task, 0).run(Unit(0, "q", (0, 1)), lambda done: True)
     assert whole is not None
     np.testing.assert_array_equal(cut, whole)

@@ -66,12 +66,13 @@ def test_a_cluster_is_opened_for_the_while_and_an_open_one_stays_open() -> None:
     assert not cluster.is_open
 
 
-def test_what_a_device_needs_and_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "driftrank.engine.cuda", None)
-    with pytest.warns(NoGpuWarning, match=r"device='cuda': .*pip install 'driftrank\[cuda\]'; computing on the CPU"):
+def test_requirements_of_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numba_cuda", None)
+    message = r"device='cuda': needs numba-cuda: pip install 'driftrank\[cuda\]'; computing on the CPU"
+    with pytest.warns(NoGpuWarning, match=message):
         result = simulated("cuda")
     assert result.device == "cpu"
     assert np.array_equal(result.values, simulated("cpu").values)
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ImportError, match=r"distributed is not installed: pip install 'driftrank\[cluster\]'"):
+    with pytest.raises(ImportError, match=r"needs distributed: pip install 'driftrank\[cluster\]'"):
         simulated("cluster")

@@ -1,4 +1,4 @@
-"""Users in front of lists that somebody else made are the users of the simulator."""
+"""Users who are shown lists made elsewhere are the users of the simulator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import driftrank as dr
 from driftrank.clickmodels import DBN, PBM, UBM, ClickModel
 from driftrank.engine import Simulator, Task, Unit
-from driftrank.engine.checks import small_world
+from driftrank.engine.contract import small_world
 from driftrank.engine.users import Users
 from driftrank.environments.base import Chunk, Environment
 from driftrank.policies.registry import parse_policy
@@ -52,7 +52,7 @@ def test_same_users(model: ClickModel | None) -> None:
 
 @pytest.mark.parametrize("kind", ["Drift", "Churn", "PiecewiseRandom"])
 def test_same_users_however_they_change(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Chunk, "ROOM", 70)  # a few stretches at a time
+    monkeypatch.setattr(Chunk, "NUMBERS", 70)  # a few segments at a time
     monkeypatch.setattr("driftrank.engine.users._AHEAD", 90)
     environment = getattr(dr.environments, kind)(small_world().queries, k=3)
     assert np.array_equal(met(environment, "CascadeUCB1", 0), simulated(environment, "CascadeUCB1", 0))

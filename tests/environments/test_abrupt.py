@@ -50,7 +50,7 @@ def test_best_list_of_a_perturbed_epoch(environment):
     assert set(environment.best(10_001)) == set(boosted(environment, 10_001))
 
 
-def test_drawn_anew_in_every_epoch_run_query_and_seed():
+def test_draws_differ_by_epoch_run_query_and_seed():
     environment = Abrupt({"q": BASE, "r": BASE}, k=3, period=10)
     assert len({boosted(environment, 20 * n + 11) for n in range(40)}) > 10
     assert len({boosted(environment, 11, run=run) for run in range(40)}) > 10

@@ -1,4 +1,4 @@
-"""What is true of every environment."""
+"""Properties of every environment."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_stationary_one_does_not_change_and_others_do(world: Any) -> None:
 @pytest.mark.parametrize(
     "world", {type(world): world for world in WORLDS.values()}.values(), ids=lambda w: type(w).__name__
 )
-def test_users_who_click_otherwise(world: Any) -> None:
+def test_users_of_other_click_models(world: Any) -> None:
     """Every environment takes another click model, and its best list is that model's."""
     model = DCM(stop_after_click=(0.2, 0.6, *[0.4] * 6))
     other = dataclasses.replace(world, click_model=model)

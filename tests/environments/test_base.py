@@ -61,7 +61,7 @@ def random_times():
     return _RandomTimes(BASE, k=2)
 
 
-def test_more_stretches_than_there_is_room_for(every_step):
+def test_more_segments_than_fit(every_step):
     n = 3 * 4096 + 17
     starts, alphas, optimal = every_step.stretches(n)
     assert starts.tolist() == list(range(1, n + 1))
@@ -81,7 +81,7 @@ def test_value_and_list_of_the_best(every_step):
         assert every_step.optimal_value(t) == pytest.approx(1 - np.prod(1 - alpha[best]))
 
 
-def test_stretches_are_what_attraction_says(random_times):
+def test_segments_agree_with_attraction(random_times):
     n = 500
     for run in range(3):
         starts, alphas, _ = random_times.stretches(n, run=run)
@@ -93,10 +93,10 @@ def test_stretches_are_what_attraction_says(random_times):
     assert random_times.stretches(n, run=0)[0].tolist() != random_times.stretches(n, run=1)[0].tolist()
 
 
-def unrolled(environment, runs, horizon, stride, room, monkeypatch):
-    """Attraction and optimal value at every step of several runs at once, as a simulation asks for them; and the steps
-    at which a stretch is said to begin."""
-    monkeypatch.setattr(Chunk, "ROOM", room)
+def unrolled(environment, runs, horizon, stride, capacity, monkeypatch):
+    """Attraction and optimal value at every step of several runs at once, as a simulation requests them; and the
+    first step of every segment."""
+    monkeypatch.setattr(Chunk, "NUMBERS", capacity)
     name = environment.names[0]
     keys = np.array([run_key(0, name, run) for run in range(runs)], np.uint64)
     chunk = environment.program.chunk(name, keys)
@@ -127,15 +127,15 @@ def unrolled(environment, runs, horizon, stride, room, monkeypatch):
 
 @pytest.mark.parametrize("runs", [1, 4])
 def test_chunks_do_not_show(random_times, runs, monkeypatch):
-    """Whatever there is room for, and however far the simulation wants to go at a time."""
+    """For any capacity, and any number of steps requested at a time."""
     n = 400
     expected = unrolled(random_times, runs, n, n, 1 << 21, monkeypatch)
     assert expected[3] == 1
     assert not np.isnan(expected[0]).any()
     for r in range(runs):
         assert expected[2][r] == random_times.stretches(n, run=r)[0].tolist()
-    for room, stride in [(1, n), (5 * runs * 3, n), (5 * runs * 7, 23), (1 << 21, 1), (1, 1)]:
-        alpha, optimal, begins, calls = unrolled(random_times, runs, n, stride, room, monkeypatch)
+    for capacity, stride in [(1, n), (5 * runs * 3, n), (5 * runs * 7, 23), (1 << 21, 1), (1, 1)]:
+        alpha, optimal, begins, calls = unrolled(random_times, runs, n, stride, capacity, monkeypatch)
         np.testing.assert_array_equal(alpha, expected[0])
         np.testing.assert_array_equal(optimal, expected[1])
         assert begins == expected[2]  # a stretch begins once, however often it is cut
@@ -144,19 +144,19 @@ def test_chunks_do_not_show(random_times, runs, monkeypatch):
 
 @settings(max_examples=30)
 @given(st.integers(1, 200), st.integers(1, 60), st.integers(1, 4))
-def test_chunks_of_any_size(horizon, room, runs):
+def test_chunks_of_any_size(horizon, capacity, runs):
     with pytest.MonkeyPatch.context() as monkeypatch:
         environment = _RandomTimes(BASE, k=2, mean=3)
         expected = unrolled(environment, runs, horizon, horizon, 1 << 21, monkeypatch)
-        alpha, _, begins, _ = unrolled(environment, runs, horizon, 17, room, monkeypatch)
+        alpha, _, begins, _ = unrolled(environment, runs, horizon, 17, capacity, monkeypatch)
         np.testing.assert_array_equal(alpha, expected[0])
         assert begins == expected[2]
 
 
-def test_room_is_bounded():
+def test_memory_is_bounded():
     environment = Stationary([[0.5] * 50], k=2)
     chunk = environment.program.chunk("0", np.arange(1, 1001).astype(np.uint64))
-    assert chunk.alphas.size <= Chunk.ROOM
+    assert chunk.alphas.size <= Chunk.NUMBERS
     assert chunk.alphas.shape[0] == 1000
 
 
@@ -172,7 +172,7 @@ def test_nothing_changes(every_step):
     assert NEVER > 10**18
 
 
-def test_what_is_returned_is_ones_own(every_step):
+def test_results_are_copies(every_step):
     alpha = every_step.attraction(5)
     alpha[:] = 0
     assert every_step.attraction(5).any()

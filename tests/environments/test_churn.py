@@ -11,8 +11,8 @@ BASE = {"q": [0.05, 0.6, 0.3, 0.02, 0.5, 0.1, 0.2, 0.4, 0.15, 0.25]}
 
 
 def live(environment, n, run=0):
-    """Whether items are there (1) or new (2), by step."""
-    starts, _, _, _, there = environment._segments(1, n, 0, run, 0)
+    """By step, the state of items: absent (0), present (1) or new (2)."""
+    starts, _, _, _, there = environment.unroll(1, n, 0, run, 0)
     return starts, there
 
 
@@ -50,19 +50,19 @@ def test_absent_items(absent, run):
 
 def test_an_arrival_is_announced_at_its_first_step_only():
     environment = Churn(BASE, period=10)
-    new = [t for t in range(1, 41) if (environment._segments(t, t, 0, 0, 0)[4][0] == 2).any()]
+    new = [t for t in range(1, 41) if (environment.unroll(t, t, 0, 0, 0)[4][0] == 2).any()]
     assert new == [11, 21, 31]
     quiet = Churn(BASE, period=10, announced=False, absent=2)
     assert (live(quiet, 400)[1] <= 1).all()
 
 
 def test_the_same_world_announced_or_not():
-    told, untold = Churn(BASE, period=10), Churn(BASE, period=10, announced=False)
-    np.testing.assert_array_equal(told.stretches(500)[1], untold.stretches(500)[1])
-    assert told.churns
-    assert not untold.churns
+    announced, unannounced = Churn(BASE, period=10), Churn(BASE, period=10, announced=False)
+    np.testing.assert_array_equal(announced.stretches(500)[1], unannounced.stretches(500)[1])
+    assert announced.churns
+    assert not unannounced.churns
     assert Churn(BASE, announced=False, absent=1).churns
-    assert untold.present(15) == told.present(15) == list(range(10))
+    assert unannounced.present(15) == announced.present(15) == list(range(10))
 
 
 def test_everyone_is_away_at_times():

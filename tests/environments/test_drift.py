@@ -92,7 +92,7 @@ def test_the_adversary_is_fair():
         assert counts / len(part) == pytest.approx(0.2, abs=0.015)
 
 
-def test_near_the_edges_there_is_room():
+def test_amplitude_fits_near_the_edges():
     environment = Drift([[0.0, 1.0, 0.5]], k=1, shape="budget", amplitude=0.3, period=10)
     alphas = environment.stretches(1000)[1]
     assert set(np.round(alphas[:, 0], 9)) == {0.0, 0.3}

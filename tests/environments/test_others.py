@@ -32,7 +32,7 @@ def test_lower_bound_exchanges_all():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"L": 5}, "L=5: must be an even number"),
+        ({"L": 5}, "L=5: must be even"),
         ({"L": 0}, "L=0"),
         ({"p": 0.0}, "p=0.0"),
         ({"p": 1.5}, "p=1.5"),

@@ -23,8 +23,8 @@ def test_reflected(x, expected):
 
 
 @given(st.integers(1, 12), st.integers(1, 30), st.integers(1, 300), st.integers(0, 1000))
-def test_so_many_breakpoints_and_so_far_apart(n, spacing, room, seed):
-    horizon = n * spacing + room
+def test_so_many_breakpoints_and_so_far_apart(n, spacing, free, seed):
+    horizon = n * spacing + free
     environment = PiecewiseRandom(BASE, n_breakpoints=n, horizon=horizon, spacing=spacing)
     steps = environment.breakpoints(3 * horizon, seed=seed)
     assert len(steps) == 3 * n
@@ -43,7 +43,7 @@ def test_breakpoints_are_uniform():
         assert stats.kstest(free[:, i], stats.beta(i + 1, 4 - i).cdf).pvalue > 1e-3
 
 
-def test_geometric_stretches():
+def test_geometric_segments():
     environment = PiecewiseRandom(BASE, n_breakpoints=10, horizon=1000, spacing=20, times="geometric")
     lengths = np.diff([0, *environment.breakpoints(200_000)])
     assert lengths.min() == 20
@@ -72,7 +72,7 @@ def test_one_item_always_changes():
     assert ((amounts != 0).sum(axis=0) > 40).all()  # any of them
 
 
-def test_where_it_starts():
+def test_start():
     assert PiecewiseRandom(BASE).attraction(1000).tolist() == BASE["q"]
     own = PiecewiseRandom(BASE, start="uniform")
     levels = np.array([own.attraction(1, run=run) for run in range(100)])

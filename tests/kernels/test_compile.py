@@ -10,13 +10,16 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from driftrank.kernels import cache as kernel_cache
 from driftrank.kernels import compile as compiler
 from driftrank.kernels import kernel, pure
-from driftrank.kernels.compile import cache_directory, fingerprint, generate, specialise
-from driftrank.policies import steps
-from driftrank.policies.base import Problem
-from driftrank.policies.cascade_swucb import CascadeSWUCB
-from driftrank.policies.program import Program
+from driftrank.kernels.compile import fingerprint, generate, specialise
+from driftrank.policies.base import RankingProblem
+from driftrank.policies.forgetting.cascade_swucb import CascadeSWUCB
+from driftrank.policies.learner import templates
+from driftrank.policies.learner.compiled_policy import CompiledPolicy
+
+pytestmark = pytest.mark.compiled
 
 ROOT = Path(__file__).parents[2]
 
@@ -85,7 +88,17 @@ def test_any_change_changes_the_fingerprint(old, new):
     assert fingerprint(made(SOURCE.replace(old, new))) != fingerprint(made())
 
 
-def test_which_kernel_is_bound_where_matters():
+@pytest.mark.parametrize("variable", ["NUMBA_OPT", "NUMBA_LOOP_VECTORIZE", "NUMBA_SLP_VECTORIZE", "NUMBA_BOUNDSCHECK"])
+def test_settings_of_numba_that_change_machine_code_change_the_fingerprint(variable):
+    code = """
+from driftrank.kernels.compile import fingerprint
+from driftrank.policies.learner.templates import update_step
+print(fingerprint(update_step))
+"""
+    assert python(code, **{variable: "0"}) != python(code, **{variable: "1"})
+
+
+def test_fingerprint_depends_on_every_binding():
     @kernel
     def f(x):
         return x + 1.0
@@ -109,7 +122,7 @@ def test_functions_of_modules_count():
 
     def within(f):
         outer, inner = ModuleType("outer"), ModuleType("inner")
-        outer.inner, inner.f, inner.outer = inner, f, outer  # they know each other: no endless search
+        outer.inner, inner.f, inner.outer = inner, f, outer  # they refer to each other: the search must end
         return fingerprint(template, {"outer": outer})
 
     assert within(lambda x: x + 1) == within(lambda x: x + 1)
@@ -124,7 +137,7 @@ def test_a_kernel_that_calls_itself_has_a_fingerprint():
 
 
 def swucb():
-    return Program.of(CascadeSWUCB(window=100), Problem(10, 3)).bindings
+    return CompiledPolicy.of(CascadeSWUCB(window=100), RankingProblem(10, 3)).bindings
 
 
 def python(code: str, *arguments: object, **environment: str) -> str:
@@ -144,13 +157,13 @@ def python(code: str, *arguments: object, **environment: str) -> str:
 def test_another_process_finds_the_same_fingerprint(hash_seed):
     code = """
 from driftrank.kernels.compile import fingerprint
-from driftrank.policies import steps
-from driftrank.policies.base import Problem
-from driftrank.policies.cascade_swucb import CascadeSWUCB
-from driftrank.policies.program import Program
-print(fingerprint(steps.update_step, Program.of(CascadeSWUCB(window=100), Problem(10, 3)).bindings))
+from driftrank.policies.learner import templates
+from driftrank.policies.base import RankingProblem
+from driftrank.policies.forgetting.cascade_swucb import CascadeSWUCB
+from driftrank.policies.learner.compiled_policy import CompiledPolicy
+print(fingerprint(templates.update_step, CompiledPolicy.of(CascadeSWUCB(window=100), RankingProblem(10, 3)).bindings))
 """
-    assert python(code, PYTHONHASHSEED=hash_seed) == fingerprint(steps.update_step, swucb())
+    assert python(code, PYTHONHASHSEED=hash_seed) == fingerprint(templates.update_step, swucb())
 
 
 RUN = """
@@ -188,6 +201,38 @@ def test_machine_code_is_found_again_by_another_process(tmp_path):
     assert run(tmp_path, "two", cache)[:3] == [expected + 0.5 * 2, 0, 1]  # nor does it look for a module that is gone
 
 
+@pytest.mark.parametrize("suffix", [".py", ".nbi", ".nbc"])
+def test_files_that_vanish_are_compiled_again(tmp_path, suffix):
+    cache = tmp_path / "cache"
+    (tmp_path / "one.py").write_text(RUNNABLE)
+    assert run(tmp_path, "one", cache)[:3] == [24, 0, 1]
+    (file,) = (cache / "kernels").rglob(f"*{suffix}")
+    file.unlink()
+    result, hits, misses, _ = run(tmp_path, "one", cache)
+    assert (result, hits + misses) == (24, 1)
+    assert misses == 1 or suffix == ".py"  # which it is written again as it was
+    assert run(tmp_path, "one", cache)[:3] == [24, 1, 0]
+
+
+def test_a_source_file_that_vanishes_while_numba_takes_it(monkeypatch, tmp_path):
+    def template(x):
+        return x + 41.0
+
+    real, calls = compiler._source_file, []
+
+    def vanishing(name, digest):
+        path = real(name, digest)
+        calls.append(path)
+        if len(calls) == 1:
+            path.unlink()
+        return path
+
+    monkeypatch.setattr(kernel_cache, "kernel_directory", lambda: tmp_path)
+    monkeypatch.setattr(compiler, "_source_file", vanishing)
+    assert specialise(template, {})(1.0) == 42.0
+    assert len(calls) == 2
+
+
 def test_a_cache_that_cannot_be_written(tmp_path):
     (tmp_path / "one.py").write_text(RUNNABLE)
     (tmp_path / "file").write_text("not a directory")
@@ -197,25 +242,8 @@ def test_a_cache_that_cannot_be_written(tmp_path):
     assert not Path(where).exists()  # gone with the process
 
 
-def test_where_the_cache_is(monkeypatch, tmp_path):
-    monkeypatch.setenv("DRIFTRANK_CACHE_DIR", str(tmp_path / "mine"))
-    assert cache_directory() == tmp_path / "mine"
-    monkeypatch.setenv("DRIFTRANK_CACHE_DIR", "")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_directory() == tmp_path / "xdg" / "driftrank"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
-    assert cache_directory() == tmp_path / "home" / ".cache" / "driftrank"
-
-    def homeless():
-        raise RuntimeError("no home")
-
-    monkeypatch.setattr(Path, "home", homeless)
-    assert cache_directory().name == "driftrank-cache"
-
-
 def test_a_source_file_is_written_once(monkeypatch, tmp_path):
-    monkeypatch.setattr(compiler, "_usable_cache_directory", lambda: tmp_path)
+    monkeypatch.setattr(kernel_cache, "kernel_directory", lambda: tmp_path)
     path = compiler._source_file("step", "abc")
     before = path.stat().st_mtime_ns
     assert compiler._source_file("step", "abc") == path

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from driftrank.kernels import compile as compiler
+from driftrank.kernels import cache as kernel_cache
 from driftrank.kernels import kernel
 from driftrank.kernels.elementary import exp, log
 
@@ -53,7 +53,7 @@ def from_a_table(x, y, z):
 
 
 def template(numbers):
-    """What a kernel makes of three numbers, in the place of the first."""
+    """Replace the first of three numbers by the result of a kernel."""
     x = float64s(numbers, 0, 3, 1)
     x[0] = FUNCTION(x[0], x[1], x[2])  # noqa: F821
 
@@ -70,7 +70,7 @@ def instructions(text: str) -> set[str]:
 
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=str)
 def test_every_operation_is_rounded(capability: tuple[int, int]) -> None:
-    """A compiler may fuse a product and a sum unless each says how it is rounded."""
+    """A compiler may fuse a product and a sum unless each has a rounding mode."""
     assert instructions(ptx(product_and_sum, capability)) == {"mul.rn.f64", "add.rn.f64"}
     assert ".target sm_{}{}".format(*capability) in ptx(product_and_sum, capability)
 
@@ -121,13 +121,16 @@ def test_machine_code(capability: tuple[int, int]) -> None:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(compiler, "_usable_cache_directory", lambda: tmp_path)
+    monkeypatch.setattr(kernel_cache, "kernel_directory", lambda: tmp_path)
     return tmp_path
 
 
 def test_machine_code_is_kept_and_found_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def compiled(function: Any, capability: tuple[int, int] = H200, block: int = 64) -> Path:
-        return gpu.compiled(template, {"FUNCTION": function}, [BASE], capability, block)
+        key = template, {"FUNCTION": function}, [BASE], capability, block
+        path = gpu.cubin_file(*key)
+        assert gpu.machine_code(*key) == path.read_bytes()
+        return path
 
     path = compiled(roots)
     assert list(cache.iterdir()) == [path]
@@ -146,7 +149,7 @@ def test_machine_code_is_kept_and_found_again(cache: Path, monkeypatch: pytest.M
     assert set(cache.iterdir()) == {path, *others}  # nothing half done is left
 
 
-def test_what_changes_the_machine_code_changes_its_file() -> None:
+def test_changes_of_machine_code_change_its_file() -> None:
     def plain(x, y, z):
         return x - y
 

@@ -138,7 +138,7 @@ def test_divergence_at_the_ends():
 
 
 def test_a_grid_near_one():
-    """Where Newton's steps are short whatever the distance."""
+    """Cases in which Newton's steps are short at any distance."""
     for p in (0.2, 0.5, 0.9, 0.99, 0.9999):
         for d in np.geomspace(1e-3, 30, 40):
             assert kl_ucb(p, d) == pytest.approx(by_bisection(p, d), abs=1e-10)

@@ -1,11 +1,15 @@
-"""Fixed keys, so these tests give the same answer every time; a bound of five standard deviations is no gamble."""
+"""Keys are fixed, so these tests are deterministic; bounds are five standard deviations."""
 
 from __future__ import annotations
+
+import ast
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
+import driftrank
 from driftrank.kernels import distributions, rng
 from driftrank.kernels.compile import specialise
 
@@ -68,6 +72,33 @@ def independent(x, y):
     assert abs(np.corrcoef(x, y)[0, 1]) < 5 / np.sqrt(len(x))
     counts, _, _ = np.histogram2d(x, y, bins=16, range=[[0, 1], [0, 1]])
     assert stats.chisquare(counts.ravel()).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("parent", rng.RESERVED)
+def test_reserved_branches_are_distinct(parent):
+    branches = [int(branch) for branch in rng.RESERVED[parent]]
+    assert len(set(branches)) == len(branches)
+
+
+def test_reserved_branches_of_a_policy_are_no_tokens():
+    assert min(map(int, rng.RESERVED["policy"])) >= 2**63
+
+
+def test_reserved_branches_have_the_values_that_results_depend_on():
+    """Another value would change every number drawn below it."""
+    assert (rng.USERS, rng.POLICY, rng.WORLD, rng.FIRST_LEVELS) == (1, 2, 3, 2**62)
+    assert [int(branch) - 2**64 for branch in rng.RESERVED["policy"]] == [-(2**63), -3, -2, -1]
+    assert int(rng.NEXT_TRY) == int(rng.GAMMA_FACTOR) == 2**64 - 1
+
+
+def test_fixed_branches_are_defined_in_one_place():
+    """In the whole package, ``derive(key, CONSTANT)`` takes a constant of ``kernels.rng``."""
+    names = {name for name in vars(rng) if name.isupper()}
+    for path in Path(driftrank.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "derive":
+                used = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}
+                assert {name for name in used if name.isupper() and len(name) > 1} <= names, path  # K, L are sizes
 
 
 def test_uniform_is_uniform(uniforms):
@@ -151,7 +182,7 @@ def test_ziggurat_covers_the_curve_with_layers_of_equal_area():
 
 
 def test_normal_tail(keys):
-    """What lies beyond the ziggurat's edge is as frequent and as far out as it should be."""
+    """Numbers beyond the ziggurat's edge have the right frequency and distribution."""
     z = np.abs(draws(distributions.normal, keys))
     edge = 2.0  # far enough out to need wedges and tail, near enough to be seen
     beyond = z[z > edge]
@@ -212,7 +243,7 @@ def test_beta_of_neighbouring_items_is_independent(tree):
 
 
 def test_values_that_must_not_change():
-    """To the last bit: a saved learner goes on as it would have, and published results can be repeated."""
+    """To the last bit: a saved learner continues unchanged, and published results can be repeated."""
     assert rng.key_of("some query") == 10656700981871710306
     assert rng.run_key(0, "", 0) == 8367969571470473568
     assert rng.run_key(7, "some query", 3) == 16262785172658724839

@@ -15,8 +15,8 @@ import driftrank
 from driftrank.clickmodels import CM
 from driftrank.kernels.compile import Kernel, kernel
 from driftrank.kernels.structures import Candidates, Event, Ranking
-from driftrank.kernels.top import ORDER, TIES, insert
-from driftrank.policies.base import rank_by_index
+from driftrank.kernels.top_k import ORDER, TIES, insert
+from driftrank.policies.index_policy import rank_by_index
 
 few = st.sampled_from([-np.inf, 0.0, 0.25, 0.5, 1.0, np.inf])
 scores = few | st.floats(allow_nan=False)
@@ -37,7 +37,7 @@ def test_insert(data: Any, first: int, places: int, rest: int, ties: int, key: i
     made = []
     for gpu in (False, True):
         items = np.arange(900, 900 + first + places + rest, dtype=np.uint32)
-        r = Ranking(items, np.linspace(0.0, 1.0, len(items)), np.zeros(0))
+        r = Ranking(items, np.linspace(0.0, 1.0, len(items)), np.zeros(0), np.zeros(0))
         e, c = Event(1, 1.0, np.uint64(key)), Candidates(np.arange(len(offers), dtype=np.uint32), token)
         filled = first
         states = []
@@ -75,7 +75,7 @@ def test_the_largest_indices(data: Any, ties: int, order: int, key: int) -> None
     rank = rank_by_index(kernel(level), kernel(index))
     made = []
     for gpu in (False, True):
-        r = Ranking(np.array(before, np.uint32), np.linspace(0.0, 1.0, k), np.zeros(0))
+        r = Ranking(np.array(before, np.uint32), np.linspace(0.0, 1.0, k), np.zeros(0), np.zeros(0))
         c = Candidates(np.array(sorted(there), np.uint32), np.arange(len(values)))
         e = Event(1, 1.0, np.uint64(key))
         form(rank, gpu)(Parameters(ties, order), State(np.array(values)), e, c, r)

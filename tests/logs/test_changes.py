@@ -11,9 +11,9 @@ import pytest
 from driftrank.clickmodels import CM, DCM, SDBN, ClickModel
 from driftrank.environments import Abrupt, Replay, Stationary
 from driftrank.logs import open_log
-from driftrank.logs.changes import _changes, _Found, _moments, _split, drift
+from driftrank.logs.changes import _changes, _ItemChange, _moments, _split, drift
 from driftrank.logs.generation import generate
-from driftrank.policies.detectors import GLR
+from driftrank.policies.detecting.detectors import GLR
 from driftrank.queries import Queries, yandex_like
 
 
@@ -33,7 +33,7 @@ def test_the_papers_changes(tmp_path: Path, model: ClickModel) -> None:
         for change, before, after in zip(f.changes, levels, levels[1:], strict=False):
             assert set(change.items) == {i for i, b, a in zip(f.items, before, after, strict=True) if b != a}
         inside = (f.low <= levels) & (levels <= f.high)
-        assert inside.mean() > 0.8  # of 95% intervals, of which those next to a misplaced change are off
+        assert inside.mean() > 0.8  # of 95% intervals; those next to a misplaced change are off
         assert np.abs(f.attraction - levels).mean() < 0.02
 
 
@@ -68,9 +68,9 @@ def test_best_split() -> None:
 
 
 def test_changes_at_one_moment_are_one() -> None:
-    found = [_Found(0, 100, 95, 105, 50.0), _Found(1, 104, 99, 120, 20.0), _Found(2, 300, 290, 310, 9.0)]
+    found = [_ItemChange(0, 100, 95, 105, 50.0), _ItemChange(1, 104, 99, 120, 20.0), _ItemChange(2, 300, 290, 310, 9.0)]
     assert _moments(found) == [(100, {0, 1}), (300, {2})]
-    assert _moments([_Found(0, 100, 95, 105, 9.0), _Found(0, 104, 99, 120, 9.0)]) == [(100, {0}), (104, {0})]
+    assert _moments([_ItemChange(0, 100, 95, 105, 9.0), _ItemChange(0, 104, 99, 120, 9.0)]) == [(100, {0}), (104, {0})]
 
 
 def test_an_alarm_that_all_the_labels_do_not_bear_out_is_no_change(monkeypatch: pytest.MonkeyPatch) -> None:

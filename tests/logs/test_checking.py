@@ -8,7 +8,7 @@ import pytest
 
 from driftrank.logs import open_log
 from driftrank.logs.checking import check
-from driftrank.logs.contents import QueryContents, contents
+from driftrank.logs.stats import QuerySummary, summarise
 
 
 def parquet(path: Path, rows: str, columns: str = 'query, time, ranking, clicks, "user"') -> Path:
@@ -74,9 +74,9 @@ def test_duplicates_and_clock(tmp_path: Path) -> None:
     assert rows_of(found) == {"clock": [3], "duplicate": [3], "again": [4]}
     assert found.gaps[0] == (timedelta(days=60), 6, datetime(2024, 3, 1))
     assert "time 2024-01-01 00:00:00" in "\n".join(found.report.details())
-    told = found.to_dict()
-    assert told["gaps"][0] == {"length": "60 days, 0:00:00", "row": 6, "time": "2024-03-01 00:00:00"}
-    assert told["problems"]["duplicate"]["count"] == 1
+    content = found.to_dict()
+    assert content["gaps"][0] == {"length": "60 days, 0:00:00", "row": 6, "time": "2024-03-01 00:00:00"}
+    assert content["problems"]["duplicate"]["count"] == 1
 
 
 def test_several_files(tmp_path: Path) -> None:
@@ -107,9 +107,9 @@ def test_text_by_its_lines(tmp_path: Path) -> None:
     assert found.to_dict()["click_rate"] is None
 
 
-def test_contents(tmp_path: Path) -> None:
+def test_summarise(tmp_path: Path) -> None:
     rows = "('a', 1, [1, 2], [2, 2], 7), ('b', 2, [3], [], 7), ('a', 3, [2, 3], [], 8), ('c', 9, [4], [1], 8)"
-    found = contents(parquet(tmp_path / "log", rows), top=2)
-    assert found.top == [QueryContents("a", 2, 3, 2, 1), QueryContents("b", 1, 1, 0, 0)]
+    found = summarise(parquet(tmp_path / "log", rows), top=2)
+    assert found.top == [QuerySummary("a", 2, 3, 2, 1), QuerySummary("b", 1, 1, 0, 0)]
     assert (found.lists, found.queries, found.clicks, found.first, found.last) == (4, 3, 3, 1, 9)
     assert found.to_dict()["top"][0]["click_rate"] == 0.5

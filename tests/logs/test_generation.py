@@ -1,4 +1,4 @@
-"""Generated logs are those of the users they are said to be of."""
+"""Generated logs have the clicks of their users."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from driftrank.clickmodels import CM, DBN, DCM, PBM
 from driftrank.environments import Abrupt, Churn, Replay, Stationary
 from driftrank.logs import open_log
-from driftrank.logs.conversion import convert
+from driftrank.logs.conversion.convert import convert
 from driftrank.logs.generation import generate
 from driftrank.queries import Queries, yandex_like
 
@@ -26,7 +26,7 @@ def rows(path: Path, columns: str = "query, time, ranking, clicks") -> list[Any]
 
 
 def test_clicks_are_those_of_the_model(tmp_path: Path) -> None:
-    """As often as the model says, at every position, for every order."""
+    """With the probabilities of the model, at every position, for every order."""
     model = DBN(satisfaction=(0.9, 0.2, 0.5), continuation=0.7)
     made = generate(tmp_path / "log.parquet", Stationary(TWO, k=1, click_model=model), 60_000, length=2, seed=3)
     found = rows(tmp_path / "log.parquet")
@@ -78,8 +78,8 @@ def test_changes_come_at_their_steps(tmp_path: Path) -> None:
         assert all(without[100:150])
 
 
-def test_yandex_text_says_the_same(tmp_path: Path) -> None:
-    """Both formats hold the same lists; the text is gzipped where the name says so."""
+def test_yandex_text_has_the_same_lists(tmp_path: Path) -> None:
+    """Both formats hold the same lists; the text is gzipped if the name ends in .gz."""
     world = Stationary(yandex_like(3, seed=1), click_model=DCM())
     plain = generate(tmp_path / "log.parquet", world, 5000, seed=7)
     text = generate(tmp_path / "log.txt", world, 5000, seed=7)
@@ -121,7 +121,7 @@ def test_names_of_items_and_queries(tmp_path: Path) -> None:
         ({"format": "csv"}, "format='csv'"),
         ({"out": "nowhere/log.parquet"}, "there is no folder"),
         ({"length": 63}, "length=63: must be an integer from 1 to 62"),
-        ({"out": "log.txt"}, "a list of the Yandex log has 10"),
+        ({"out": "log.txt"}, "lists of the Yandex log have 10"),
         ({"environment": Churn(TWO, k=1, period=10)}, "items that come and go"),
     ],
 )

@@ -43,7 +43,7 @@ def test_file_folder_and_pattern(tmp_path: Path) -> None:
         assert rows(pickle.loads(pickle.dumps(log))) == rows(log)
 
 
-def test_names_are_mapped_and_types_brought_into_form(tmp_path: Path) -> None:
+def test_names_are_mapped_and_types_converted(tmp_path: Path) -> None:
     select = """SELECT 5::UTINYINT AS q, TIMESTAMPTZ '2024-01-01 02:00:00+02' AS "when it was",
         ['x']::VARCHAR[1] AS docs, [1]::BIGINT[] AS "order", 8::SMALLINT AS "user", [0.5] AS p"""
     path = parquet(tmp_path / "it's.parquet", select)
@@ -82,7 +82,7 @@ def test_between_and_split(tmp_path: Path) -> None:
     assert earlier.span() == (0, 36)
     assert later.span() == (37, 49)
     assert log.split(0.001)[0].count() == 2  # never nothing
-    with pytest.raises(ValueError, match="all lists have one time"):
+    with pytest.raises(ValueError, match="all times are equal"):
         log.between(3, 4).split(0.5)
     with pytest.raises(ValueError, match="it is empty"):
         log.between(300).split(0.5)
@@ -97,7 +97,7 @@ def test_a_split_is_as_exact_as_times_allow(tmp_path: Path) -> None:
         assert log.split(percent / 100)[0].count() == percent
 
 
-def test_what_it_may_take_can_be_said(tmp_path: Path) -> None:
+def test_memory_and_threads(tmp_path: Path) -> None:
     log = open_log(parquet(tmp_path / "log.parquet", f"SELECT * FROM {ROWS}"), memory="300MB", threads=1)
     with log.connect() as connection:
         settings = connection.execute("SELECT current_setting('memory_limit'), current_setting('threads')").fetchone()
@@ -111,7 +111,7 @@ def test_what_it_may_take_can_be_said(tmp_path: Path) -> None:
     [
         ("SELECT 1 AS q, 2 AS time, [1] AS ranking", None,
          "no column query, clicks; there are: q, time, ranking. A log has the columns query, time, ranking, clicks; "
-         "where they have other names, say which: query=q"),
+         "map other names with columns, as in query=q"),
         ("SELECT 1 AS query, 2 AS time, [1] AS ranking, [1] AS clicks", {"user": "who"}, "no column who"),
         ("SELECT 1 AS query, 2 AS time, 'x' AS ranking, [1] AS clicks", None,
          "column ranking holds VARCHAR; ranking must be lists of text or of integers"),
@@ -121,14 +121,14 @@ def test_what_it_may_take_can_be_said(tmp_path: Path) -> None:
         ("SELECT 1 AS query, 'x' AS time, [1] AS ranking, [1] AS clicks", None, "time must be timestamps or numbers"),
     ],
 )  # fmt: skip
-def test_not_such_a_table(select: str, columns: dict[str, str] | None, message: str, tmp_path: Path) -> None:
+def test_missing_or_wrong_columns(select: str, columns: dict[str, str] | None, message: str, tmp_path: Path) -> None:
     path = parquet(tmp_path / "log.parquet", select)
     with pytest.raises(ValueError, match=message) as error:
         open_log(path, columns)
     assert str(error.value).startswith(str(path))
 
 
-def test_not_there(tmp_path: Path) -> None:
+def test_missing_files(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "cut.parquet").write_bytes(b"PAR1 and then nothing")
     for source, message in (

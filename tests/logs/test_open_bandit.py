@@ -8,14 +8,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from driftrank.logs import open_log
-from driftrank.logs.conversion import convert
-from driftrank.logs.problems import Report
+from driftrank.logs.bad_lines import LogReport
+from driftrank.logs.conversion.convert import convert
 
 HEADER = ",timestamp,item_id,position,click,propensity_score,user_feature_0,user_feature_1,user-item_affinity_0"
 NOON = "2019-11-24 12:00:00.004101+00:00"
 
 
-def converted(folder: Path, *rows: str, **options: Any) -> tuple[list[dict[str, Any]], Report]:
+def converted(folder: Path, *rows: str, **options: Any) -> tuple[list[dict[str, Any]], LogReport]:
     folder.mkdir(exist_ok=True)
     path = folder / "men.csv"
     path.write_text("\n".join([HEADER, *(f"{i},{row}" for i, row in enumerate(rows)), ""]))
@@ -23,7 +23,7 @@ def converted(folder: Path, *rows: str, **options: Any) -> tuple[list[dict[str, 
     return pq.read_table(folder / "out.parquet").to_pylist(), report
 
 
-def told(report: Report) -> dict[str, list[int]]:
+def lines_by_kind(report: LogReport) -> dict[str, list[int]]:
     return {kind: [problem.line for problem in problems] for kind, problems in report.examples.items()}
 
 
@@ -57,8 +57,8 @@ def test_rows_that_make_up_a_list_can_be_merged(tmp_path: Path) -> None:
     assert (rows[0]["position"], rows[0]["line"]) == (None, 2)
     assert [row["ranking"] for row in rows[1:]] == [[17], [14], [15], [16], [14], [14], [16]]
     assert [row["position"] for row in rows[1:]] == [1, 1, 1, 2, 1, 2, 3]
-    assert told(report) == {"single": list(range(5, 12))}
-    assert not report.lost
+    assert lines_by_kind(report) == {"single": list(range(5, 12))}
+    assert not report.has_errors
     assert (report.lists, report.clicks) == (8, 3)
 
 
@@ -69,9 +69,9 @@ def test_bad_rows(group: bool, tmp_path: Path) -> None:
     bad += [f"{NOON},1,1,0,0,f,g,0", f"{NOON},1,1,0"]
     rows, report = converted(tmp_path / "men", good[0], *bad, *good[1:], group=group)
     assert len(rows) == report.lists == report.clicks == 3
-    assert told(report)["value"] == [3, 4, 5, 6, 7]
-    assert told(report)["fields"] == [8]
-    with pytest.raises(ValueError, match="line 3: a value of the wrong kind: timestamp noon"):
+    assert lines_by_kind(report)["value"] == [3, 4, 5, 6, 7]
+    assert lines_by_kind(report)["fields"] == [8]
+    with pytest.raises(ValueError, match="line 3: an invalid value: timestamp noon"):
         converted(tmp_path / "men", good[0], *bad[:1], on_error="stop")
 
 
@@ -83,5 +83,5 @@ def test_not_the_dataset(tmp_path: Path) -> None:
         convert(tmp_path / "x.csv", tmp_path / "out.parquet", format="open-bandit")
     (tmp_path / "x.csv").write_text(HEADER + "\n")
     assert convert(tmp_path / "x.csv", tmp_path / "out.parquet").lists == 0
-    with pytest.raises(ValueError, match="need no names"):
+    with pytest.raises(ValueError, match="must be empty for the Open Bandit Dataset"):
         convert(tmp_path / "x.csv", tmp_path / "out.parquet", columns={"query": "q"})

@@ -12,18 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driftrank.logs import open_log
-from driftrank.logs.conversion import convert
-from driftrank.logs.problems import Report
+from driftrank.logs.bad_lines import LogReport
+from driftrank.logs.conversion.convert import convert
 
 
-def converted(path: Path, text: str | bytes, **options: Any) -> tuple[list[dict[str, Any]], Report]:
+def converted(path: Path, text: str | bytes, **options: Any) -> tuple[list[dict[str, Any]], LogReport]:
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     out = path.with_suffix(".parquet")
     report = convert(path, out, lines=True, **options)
     return pq.read_table(out).to_pylist(), report
 
 
-def lines_of(report: Report) -> dict[str, list[int]]:
+def lines_of(report: LogReport) -> dict[str, list[int]]:
     return {kind: [problem.line for problem in problems] for kind, problems in report.examples.items()}
 
 
@@ -48,7 +48,7 @@ u1,shoes,2024-01-02,[1 2 3],
     assert [row["line"] for row in rows] == [2, 3, 4, 5]
 
 
-def test_whole_numbers_are_integers_if_all_are(tmp_path: Path) -> None:
+def test_ids_are_integers_if_all_are(tmp_path: Path) -> None:
     text = "query\ttime\tranking\tclicks\n{}\t{}\t{}\t\n"
     for values, kinds in [
         ((7, 5, "[1, 2]"), (int, int, int)),
@@ -64,15 +64,15 @@ def test_whole_numbers_are_integers_if_all_are(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["positions", "vector", "items"])
 def test_ways_to_write_clicks(mode: str, tmp_path: Path) -> None:
-    said = {"positions": "2;1", "vector": "1 true 0", "items": "b a"}[mode]
-    text = f"query;time;ranking;clicks\nq;1;a b c;{said.replace(';', ' ')}\n"
+    given = {"positions": "2;1", "vector": "1 true 0", "items": "b a"}[mode]
+    text = f"query;time;ranking;clicks\nq;1;a b c;{given.replace(';', ' ')}\n"
     rows, report = converted(tmp_path / "log.csv", text, clicks=mode)
     assert rows[0]["clicks"] == ([1, 2] if mode == "vector" else [2, 1])
     assert report.counts == {}
 
 
 @pytest.mark.parametrize(
-    ("mode", "said", "kind", "clicks"),
+    ("mode", "given", "kind", "clicks"),
     [
         ("positions", "4 1", "position", [1]),
         ("positions", "0", "position", []),
@@ -84,9 +84,9 @@ def test_ways_to_write_clicks(mode: str, tmp_path: Path) -> None:
         ("items", "z b", "unshown", [2]),
     ],
 )
-def test_wrong_clicks(mode: str, said: str, kind: str, clicks: list[int] | None, tmp_path: Path) -> None:
+def test_wrong_clicks(mode: str, given: str, kind: str, clicks: list[int] | None, tmp_path: Path) -> None:
     ok = {"positions": "1", "vector": "1 0 0", "items": "a"}[mode]
-    text = f"query,time,ranking,clicks\nq,1,a b c,{ok}\nq,2,a b c,{said}\nq,3,a b c,{ok}\n"
+    text = f"query,time,ranking,clicks\nq,1,a b c,{ok}\nq,2,a b c,{given}\nq,3,a b c,{ok}\n"
     rows, report = converted(tmp_path / "log.csv", text, clicks=mode)
     assert lines_of(report) == {kind: [3]}
     assert report.counts == {kind: 1}
@@ -140,7 +140,7 @@ def test_jsonl(tmp_path: Path) -> None:
     lines = [json.dumps(good[0], ensure_ascii=False), "{", json.dumps(good[1]), "[1]", json.dumps(good[2])]
     lines += ['{"q": "9", "ts": 7, "docs": [3, 3], "clicked": []}', '{"q": "9"}']
     rows, report = converted(tmp_path / "log.jsonl", "\n".join(lines), columns=MAPPING)
-    assert [row["query"] for row in rows] == ["7", "8", "8"]  # text, since JSON says so
+    assert [row["query"] for row in rows] == ["7", "8", "8"]  # text, as in the JSON
     assert [row["ranking"] for row in rows] == [["é", 'b"c'], ["x", "y"], ["1", "2"]]
     assert [row["clicks"] for row in rows] == [[2], [1], []]
     assert [row["device"] for row in rows] == [None, None, "phone"]
@@ -206,13 +206,13 @@ def test_opened_directly(tmp_path: Path) -> None:
     ("text", "columns", "message"),
     [
         ("q,time,ranking,clicks\n1,2,3,1\n", None, "no column query; there are: q, time, ranking, clicks"),
-        ("query,ranking,clicks\n1,3,1\n", None, "no column time; .*time=# for the running number"),
+        ("query,ranking,clicks\n1,3,1\n", None, "no column time; .*time=# for the number of the list"),
         ("query,time,ranking,clicks\n1,2,3,1\n", {"user": "who"}, "no column who; there are"),
         ("query,time,ranking,clicks\n1,2,3,1\n", {"when": "time"}, "a log has no column 'when', only query, time"),
         ('{"q": 1}\n', None, "no column query, time, ranking, clicks; there are: q"),
     ],
 )
-def test_not_such_a_table(text: str, columns: dict[str, str] | None, message: str, tmp_path: Path) -> None:
+def test_missing_or_wrong_columns(text: str, columns: dict[str, str] | None, message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
         converted(tmp_path / "log", text, columns=columns)
     assert {path.name for path in tmp_path.iterdir()} == {"log"}
@@ -235,7 +235,7 @@ cells = st.text("ab1 ,;\"'[]\\é\t", max_size=6)
 def test_every_line_is_accounted_for(
     tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]], form: str
 ) -> None:
-    """Whatever stands in a line, it becomes a list or is told; and the lines between are read."""
+    """Every line becomes a list or is reported; the lines between are read."""
     names = ["query", "time", "ranking", "clicks"]
     if form == "jsonl":
         lines = [json.dumps(dict(zip([*names, "more"], row, strict=False))) for row in rows]
@@ -248,8 +248,10 @@ def test_every_line_is_accounted_for(
     path = tmp_path_factory.getbasetemp() / "hypothesis.table"
     found, report = converted(path, text, format=form)
     used = {row["line"] for row in found}
-    told = {line for kind, lines in lines_of(report).items() if kind not in ("position", "unshown") for line in lines}
+    reported = {
+        line for kind, lines in lines_of(report).items() if kind not in ("position", "unshown") for line in lines
+    }
     first = 1 if form == "jsonl" else 2
-    assert used | told == set(range(first, 2 * len(lines) + 2))
-    assert not used & told
+    assert used | reported == set(range(first, 2 * len(lines) + 2))
+    assert not used & reported
     assert used >= set(range(3, 2 * len(lines) + 2, 2))

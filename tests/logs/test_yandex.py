@@ -8,11 +8,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from driftrank.logs import open_log
-from driftrank.logs.conversion import convert
-from driftrank.logs.problems import BadLines, Report
-from driftrank.logs.readers import yandex
-from driftrank.logs.readers.base import Options
-from driftrank.logs.readers.stream import Stream
+from driftrank.logs.bad_lines import BadLines, LogReport
+from driftrank.logs.conversion.convert import convert
+from driftrank.logs.conversion.readers import yandex
+from driftrank.logs.conversion.readers.base import ReadOptions
+from driftrank.logs.conversion.readers.stream import Stream
 from tests.reference import yandex_log
 
 
@@ -24,14 +24,14 @@ def click(session: object, time: object, url: object) -> str:
     return f"{session}\t{time}\tC\t{url}"
 
 
-def read(path: Path, block: int = 1 << 20) -> tuple[list[tuple], Report]:
-    report = Report(str(path))
-    tables = list(yandex.read(Stream(path), "yandex", report, Options(), block=block))
+def read(path: Path, block: int = 1 << 20) -> tuple[list[tuple], LogReport]:
+    report = LogReport(str(path))
+    tables = list(yandex.read(Stream(path), "yandex", report, ReadOptions(), block=block))
     assert len({str(table.schema) for table in tables}) <= 1
     return [tuple(row.values()) for table in tables for row in table.to_pylist()], report
 
 
-def lines_of(report: Report) -> dict[str, list[int]]:
+def lines_of(report: LogReport) -> dict[str, list[int]]:
     return {kind: [problem.line for problem in problems] for kind, problems in report.examples.items()}
 
 
@@ -87,9 +87,9 @@ def test_one_bad_line_and_nothing_else_lost(bad: list[str], kind: str, clicks: i
     assert report.examples[kind][0].line == 3
     assert [row[:3] for row in rows] == [(7, 1, list(range(10, 20))), (8, 2, list(range(10, 20)))]
     assert report.clicks == clicks == sum(len(row[3]) for row in rows)
-    assert report.lost == (kind not in ("blank", "backwards"))
+    assert report.has_errors == (kind not in ("blank", "backwards"))
     assert f"line 3{': 9 URLs: ' if bad == [shown(5, 0, 7, range(9))] else ''}" in report.describe()
-    if report.lost:
+    if report.has_errors:
         with pytest.raises(ValueError, match=r"log: line 3: ") as error:
             convert(log, tmp_path / "out.parquet", on_error="stop")
         assert str(log) in str(error.value)
@@ -125,7 +125,7 @@ def test_nothing(tmp_path: Path) -> None:
     (tmp_path / "log").touch()
     report = convert(tmp_path / "log", tmp_path / "out.parquet")
     assert report.counts == {"nothing": 1}
-    assert not report.lost
+    assert not report.has_errors
     log = open_log(tmp_path / "out.parquet")
     assert log.count() == 0
     assert log.types["ranking"] == "BIGINT[]"
@@ -153,7 +153,7 @@ def test_gzip(tmp_path: Path) -> None:
     assert damaged[:100] == rows[:100]
 
 
-def test_a_last_line_that_is_cut_is_not_believed(tmp_path: Path) -> None:
+def test_a_truncated_last_line_is_not_used(tmp_path: Path) -> None:
     text = f"{shown(1, 0, 7, [5, *range(51, 60)])}\n{click(1, 1, 55)}"
     packed = gzip.compress(text.encode(), 0)
     for end in range(len(packed) - 8, len(packed)):
@@ -164,7 +164,7 @@ def test_a_last_line_that_is_cut_is_not_believed(tmp_path: Path) -> None:
 
 
 def test_a_line_without_end(tmp_path: Path) -> None:
-    """Neither kept in memory nor read as something else, however it is cut into blocks."""
+    """It is neither kept in memory nor misread, for any size of blocks."""
     text = f"{GOOD[0]}\n1\t1\tQ\t" + "7" * 3_000_000 + f"\t3\n{GOOD[1]}\n{GOOD[2]}\n{GOOD[3]}"
     (tmp_path / "log").write_text(text)
     for block in (100_000, 1 << 23):
@@ -216,9 +216,9 @@ def test_as_the_reference(tmp_path_factory: pytest.TempPathFactory, lines: list,
     expected, problems = yandex_log.read(data)
     assert rows == expected
     problems.pop("nothing", None)
-    told = lines_of(report)
-    told.pop("nothing", None)
-    assert told == {kind: numbers[:20] for kind, numbers in problems.items()}
+    reported = lines_of(report)
+    reported.pop("nothing", None)
+    assert reported == {kind: numbers[:20] for kind, numbers in problems.items()}
     assert report.clicks == sum(len(row[3]) for row in rows)
 
 
@@ -245,5 +245,5 @@ def test_opened_directly_with_bad_lines(tmp_path: Path) -> None:
 
 def test_not_a_log(tmp_path: Path) -> None:
     (tmp_path / "letter").write_text("Dear Sir,\nthis is not a log.\n")
-    with pytest.raises(ValueError, match=r"not a log in a form that is known; .* log convert --format"):
+    with pytest.raises(ValueError, match=r"the format cannot be detected; .* log convert --format"):
         open_log(tmp_path / "letter")

@@ -28,15 +28,15 @@ def feed(stream, *learners):
 
 def state(learner):
     """The state of a learner, field by field."""
-    return learner._program.layout.views(learner._floats, learner._ints)
+    return learner.compiled.layout.views(learner._floats, learner._ints)
 
 
 def repeat(learner, shown, clicks, times):
     """Feed the same list and clicks very often, all of it observed, without the cost of a call each time."""
-    run = specialise(_repeat, learner._program.bindings)
+    run = specialise(_repeat, learner.compiled.bindings)
     slots = np.array([learner._slot(item) for item in shown], np.uint32)
-    ranking = Ranking(slots, np.zeros(len(slots)), np.zeros(0))
-    offsets, row = learner._program.layout.offsets, learner._program.row
+    ranking = Ranking(slots, np.zeros(len(slots)), np.zeros(0), np.zeros(0))
+    offsets, row = learner.compiled.layout.offsets, learner.compiled.row
     run(learner._floats, learner._ints, offsets, row, learner.steps, times, ranking, np.array(clicks, np.int8))
     learner.steps += times
 

@@ -16,14 +16,14 @@ def started(**options):
     return dr.GLRTCascadeUCB(delta=0.05, **options).start(["a", "b", "c"], 1)
 
 
-def test_none_at_first_and_none_of_policies_that_detect_nothing():
+def test_no_alarms_at_first_nor_of_policies_that_detect_nothing():
     assert started().alarms == []
     learner = dr.CascadeUCB1().start(["a", "b"], 1)
     learner.update(["a"], [1])
     assert (learner.alarms, learner.alarm_count) == ([], 0)
 
 
-def test_when_on_which_item_and_what_was_started_anew():
+def test_step_item_and_extent_of_an_alarm():
     learner = started()
     change(learner, "b")
     learner.update(["a"], [0])
@@ -55,7 +55,7 @@ def test_alarms_are_saved(tmp_path):
     assert other.alarm_count == 2
 
 
-def test_items_that_left_are_not_named():
+def test_removed_items_are_not_named():
     learner = started()
     change(learner, "b")
     change(learner, "a")

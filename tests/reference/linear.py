@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from driftrank.policies.durations import seconds
+from driftrank.policies.parameters import seconds
 from tests.reference.index import _IndexReference, doubled
 
 

@@ -1,4 +1,4 @@
-"""A server of its own for a test: the command that users run, on a free port, with a store in a folder."""
+"""A server for a test: the command that users run, in a process of its own, with a free port and a folder."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from types import TracebackType
 from typing import Self
 
 ROOT = Path(__file__).parents[2]
-#: what a server gets from outside: nothing about how it is set
+#: the environment of a server: without any settings
 OUTSIDE = {name: value for name, value in os.environ.items() if not name.startswith("DRIFTRANK_")}
 OUTSIDE["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
 
 
 class Running:
-    """``driftrank serve``, as long as the block lasts. It can be stopped, or killed, and started again in between."""
+    """``driftrank serve`` for the length of a ``with`` block. It can be stopped or killed, and started again."""
+
+    python = sys.executable
 
     def __init__(self, folder: Path, *options: str, **variables: str) -> None:
         self._folder, self._options, self._variables = folder, options, variables
         self.url = ""
-        self.port = 0  #: any; the same again after a restart
-        self.log = ""  #: what it wrote to standard error so far
+        self.port = 0  #: the same after a restart
+        self.log = ""  #: standard error so far
         self._start()
 
     def __enter__(self) -> Self:
@@ -37,28 +39,28 @@ class Running:
         self.kill()
 
     def kill(self) -> None:
-        """At once, as a power cut would."""
+        """With SIGKILL."""
         self._process.kill()
         self._end()
 
     def stop(self) -> int:
-        """In peace. The exit code."""
+        """Shut down gracefully; the exit code."""
         self._process.send_signal(signal.SIGTERM)
         self._end()
         return self._process.returncode
 
     def restart(self, *options: str) -> None:
-        """Start it again, where it was."""
+        """Start it again, on the same port."""
         self._options = options or self._options
         self._start()
 
     def _start(self) -> None:
-        command = [sys.executable, "-m", "driftrank", "serve", "--port", str(self.port), *self._options]
+        command = [self.python, "-m", "driftrank", "serve", "--port", str(self.port), *self._options]
         self._process = subprocess.Popen(
             command, cwd=self._folder, env=OUTSIDE | self._variables, text=True, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )  # fmt: skip
-        # a pipe that nobody empties would stop the server one day
+        # a full pipe would block the server
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         assert self._process.stdout is not None

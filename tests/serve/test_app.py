@@ -1,4 +1,4 @@
-"""The process: how it starts, and how it ends."""
+"""Start and shutdown of the process."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def ask(server: Running, number: int) -> None:
 
 
 def replays(server: Running, n: int) -> list[tuple[str, str]]:
-    """What it said of ``n`` of them: how many records, after which checkpoint."""
-    for _ in range(500):  # what it says comes by another way than the answers
+    """The logged replays, ``n`` of them: number of records and checkpoint."""
+    for _ in range(500):  # the log is read by another thread
         found = re.findall(r"(\d+) records replayed in [\d.]+ s, after the checkpoint at (\d+)", server.log)
         if len(found) == n:
             return found
@@ -55,7 +55,7 @@ def fill(server: Running, queries: int, items: int) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_asked_to_stop(tmp_path: Path, number: int) -> None:
+def test_signals_stop_the_server(tmp_path: Path, number: int) -> None:
     with Running(tmp_path, **CHEAP) as server:
         fill(server, 100, 4)
         ask(server, number)
@@ -85,7 +85,7 @@ def test_requests_in_flight_are_answered(tmp_path: Path) -> None:
                         body = {"query": f"q{n % 5}", "items": ITEMS, "event_id": event}
                         answer = client.post("/v1/rankers/default/rank", json=body)
                     except (httpx.ConnectError, httpx.RemoteProtocolError, httpx.ReadError) as error:
-                        # a connection that was closed while nothing was asked on it; or nobody listens any more
+                        # an idle connection was closed, or the server no longer listens
                         broken.append(repr(error))
                         return
                     assert answer.status_code == 200, answer.text
@@ -113,7 +113,7 @@ def test_requests_in_flight_are_answered(tmp_path: Path) -> None:
         assert server.stop() == 0
 
 
-def test_an_export_that_is_being_read(tmp_path: Path) -> None:
+def test_stop_during_an_export(tmp_path: Path) -> None:
     with Running(tmp_path, **CHEAP) as server:
         fill(server, 1000, 100)
         with (
@@ -129,7 +129,7 @@ def test_an_export_that_is_being_read(tmp_path: Path) -> None:
         assert ended(server) == 0
 
 
-def test_an_export_that_nobody_reads_and_a_second_signal(tmp_path: Path) -> None:
+def test_a_second_signal_during_an_unread_export(tmp_path: Path) -> None:
     with Running(tmp_path, **CHEAP) as server:
         fill(server, 3000, 100)
         # How soon the system's buffers are full depends on the machine; before that, the export just ends.
@@ -166,14 +166,14 @@ def test_two_signals_at_once(tmp_path: Path) -> None:
         assert server.stop() == 0
 
 
-def test_an_address_that_is_taken() -> None:
+def test_addresses_that_cannot_be_used() -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
         with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"):
             _listener("127.0.0.1", port)
-    with pytest.raises(ValueError, match=r"host='no.such.host.invalid': is not known"):
+    with pytest.raises(ValueError, match=r"host='no.such.host.invalid': cannot be resolved"):
         _listener("no.such.host.invalid", 80)
     with pytest.raises(ValueError, match=r"host='a\.\.b': "):
         _listener("a..b", 80)

@@ -1,4 +1,4 @@
-"""Everything at the same time, in whatever order: the state is that of the log, and nothing hangs."""
+"""All kinds of requests at the same time, in random order: the state is that of the log, and nothing hangs."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from driftrank.serve.problems import Refused
-from driftrank.serve.store.base import Snapshot, StoreFull
-from driftrank.serve.store.sqlite import SQLiteStore
+from driftrank.serve.http.problems import Refused
+from driftrank.serve.log.store.base import Snapshot, StoreFull
+from driftrank.serve.log.store.sqlite import SQLiteStore
 from driftrank.wire import Feedback, Item, RankerSettings, RankRequest, WarmRow
-from tests.serve.house import House, differences
+from tests.serve.harness import Harness, differences
 
 POLICIES = ["CascadeUCB1", "RankedEXP3", "BubbleRank:horizon=1000", "BatchRank:horizon=1000", "CascadeLinUCB"]
 HOW: dict[str, Any] = {"wait": 100, "forget_items": 100}
 
 
-class _Moody(SQLiteStore):
-    """A store whose disk is full now and then."""
+class _Failing(SQLiteStore):
+    """A store whose disk is full at random times."""
 
     chance: random.Random | None = None
 
@@ -34,19 +34,19 @@ class _Moody(SQLiteStore):
 
     def _fails(self) -> None:
         if self.chance is not None and self.chance.random() < 0.2:
-            raise StoreFull("no room is left on the disk")
+            raise StoreFull("the disk is full")
 
 
 class Crowd:
-    """Many who ask for something, drawn by lot."""
+    """Random concurrent requests."""
 
-    def __init__(self, house: House, seed: int) -> None:
-        self.house = house
+    def __init__(self, harness: Harness, seed: int) -> None:
+        self.harness = harness
         self.chance = random.Random(seed)
         self.states: dict[str, bytes] = {}
 
     def one(self) -> Coroutine[Any, Any, Any]:
-        chance, service = self.chance, self.house.service
+        chance, service = self.chance, self.harness.service
         query, event = f"q{chance.randrange(4)}", f"e:{chance.randrange(40)}"
         ids = chance.sample(range(12), chance.randint(1, 8))
         width = chance.choice([None, 2, 2, 2, 3])
@@ -63,23 +63,23 @@ class Crowd:
             (some, lambda: service.reset("default", query)),
             (some, lambda: service.reset("default", query, gone=True)),
             (few, lambda: service._set("default", settings)),
-            (few, lambda: self.made_again(settings)),
-            (some, lambda: self.house.transfer.warmstart("default", rows, chance.choice([None, "x", "y"]))),
+            (few, lambda: self.recreated(settings)),
+            (some, lambda: self.harness.transfer.warmstart("default", rows, chance.choice([None, "x", "y"]))),
             (some, self.export),
-            (some, lambda: self.house.transfer.import_("default", list(self.states.items()))),
-            (some, lambda: service.upkeep.checkpoint()),
-            (some, lambda: service.upkeep.shrink()),
-            (some, lambda: service.upkeep.finalise()),
-            (some, lambda: service.upkeep._clean_up()),
+            (some, lambda: self.harness.transfer.import_("default", list(self.states.items()))),
+            (some, lambda: service.maintenance.checkpoint()),
+            (some, lambda: service.maintenance.evict()),
+            (some, lambda: service.maintenance.end_feedback_windows()),
+            (some, lambda: service.maintenance._drop_outdated()),
         ]  # fmt: skip
         return chance.choices([work for _, work in what], [n for n, _ in what])[0]()
 
-    async def made_again(self, settings: RankerSettings) -> None:
-        await self.house.service.delete_ranker("default")
-        await self.house.service._set("default", settings)
+    async def recreated(self, settings: RankerSettings) -> None:
+        await self.harness.service.delete_ranker("default")
+        await self.harness.service._set("default", settings)
 
     async def export(self) -> None:
-        self.states = {query: state async for query, state in self.house.transfer.export("default")}
+        self.states = {query: state async for query, state in self.harness.transfer.export("default")}
 
     async def all_at_once(self, n: int) -> None:
         results = await asyncio.gather(*[self.one() for _ in range(n)], return_exceptions=True)
@@ -90,24 +90,23 @@ class Crowd:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 4, 111, 113])
-@pytest.mark.parametrize("moody", [False, True])
-def test_the_state_is_that_of_the_log(tmp_path, seed, moody):
-    with House(tmp_path, POLICIES[seed % 5], tiny=seed % 2 == 0, ranker=HOW, store=_Moody) as house:
-        crowd = Crowd(house, seed)
+@pytest.mark.parametrize("failing", [False, True])
+def test_the_state_is_that_of_the_log(tmp_path, seed, failing):
+    with Harness(tmp_path, POLICIES[seed % 5], tiny=seed % 2 == 0, ranker=HOW, store=_Failing) as harness:
+        crowd = Crowd(harness, seed)
         for n in range(25):
-            house.store.chance = random.Random(n) if moody else None
-            house.run(asyncio.wait_for(crowd.all_at_once(12), 30))
-            house.store.chance = None
-            house.clock.now += crowd.chance.choice([0, 1, 30, 120])
-            if "default" not in house.fold.rankers:
-                house.put(policy="CascadeUCB1", k=3, **HOW)
+            harness.store.chance = random.Random(n) if failing else None
+            harness.run(asyncio.wait_for(crowd.all_at_once(12), 30))
+            harness.store.chance = None
+            harness.clock.now += crowd.chance.choice([0, 1, 30, 120])
+            if "default" not in harness.state.rankers:
+                harness.put(policy="CascadeUCB1", k=3, **HOW)
             if n % 5 == 4:
-                before = house.state()
-                assert not differences(before, house.folded_anew())
-                house.recover()
-                assert not differences(before, house.state())
-        house.finalise()
-        house.pass_(1000)
-        assert house.info().pending == 0
-        assert not house.fold.ready
-        assert house.fold.nbytes == sum(query.nbytes for query in house.fold.queries.values())
+                before = harness.dump()
+                assert not differences(before, harness.dump_of_log())
+                harness.recover()
+                assert not differences(before, harness.dump())
+        harness.end_feedback_windows()
+        harness.advance(1000)
+        assert harness.info().pending == 0
+        assert harness.state.queries.nbytes == sum(query.nbytes for query in harness.state.queries.values())

@@ -16,8 +16,8 @@ import pytest
 import typer
 
 from driftrank.cli.app import make_app
-from driftrank.serve.config import ServerSettings, load_settings
 from driftrank.serve.keys import new_key
+from driftrank.serve.settings import ServerSettings, load_settings
 from driftrank.wire import RankerSettings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -49,17 +49,17 @@ def test_the_example_loads() -> None:
     assert settings.rankers["careful"].mode == "safe"
 
 
-def test_what_is_commented_out_is_the_default(tmp_path: Path) -> None:
+def test_commented_settings_are_the_defaults(tmp_path: Path) -> None:
     text = TOML.read_text("utf-8")
     server, _, shop = text.partition("[rankers.shop]")
     uncommented = re.sub(r"^# (\w+ = )", r"\1", server, flags=re.MULTILINE).replace('admin_key = "sha256:..."', "")
     path = tmp_path / "driftrank.toml"
     path.write_text(uncommented, "utf-8")
     assert load_settings(path) == ServerSettings()
-    told = dict(re.findall(r"^# (\w+) = (\S+)", shop, re.MULTILINE))
-    assert told.keys() == set(RankerSettings.__struct_fields__) - {"k", "wait"}
+    defaults = dict(re.findall(r"^# (\w+) = (\S+)", shop, re.MULTILINE))
+    assert defaults.keys() == set(RankerSettings.__struct_fields__) - {"k", "wait"}
     for name in ("mode", "silence", "second_click", "forget_items", "holdout", "context", "seed"):
-        assert json.loads(told[name]) == getattr(RankerSettings(), name)
+        assert json.loads(defaults[name]) == getattr(RankerSettings(), name)
 
 
 def test_every_setting_is_in_the_example() -> None:
@@ -81,7 +81,7 @@ def test_the_units_variables_are_known() -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
-def test_the_unit_is_one(tmp_path: Path) -> None:
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     unit = tmp_path / "driftrank.service"
     unit.write_text(UNIT.replace("/opt/driftrank/bin/driftrank", sys.executable), "utf-8")
     done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True)
@@ -103,14 +103,14 @@ def test_the_container_needs_a_key_and_keeps_its_store_in_the_volume() -> None:
     assert instructions("USER") == ["driftrank"]
 
 
-def test_the_container_copies_what_is_there() -> None:
+def test_the_container_copies_existing_files() -> None:
     for line in instructions("COPY"):
         if not line.startswith("--from"):
             *sources, _ = line.split()
             assert all((DEPLOY.parent / source).exists() for source in sources)
 
 
-def test_the_containers_check_fails_where_nothing_listens() -> None:
+def test_the_containers_health_check_fails_without_a_server() -> None:
     (line,) = instructions("HEALTHCHECK")
     python, *arguments = json.loads(line.partition("CMD ")[2])
     assert python == "python"

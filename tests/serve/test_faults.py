@@ -1,4 +1,4 @@
-"""What a server does when its surroundings fail: one line and an exit code, or 503 until they work again."""
+"""A server whose environment fails: one line and an exit code, or 503 until it works again."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from typing import Any
 
 import httpx
 
-from driftrank.serve.records import Final, Ranked, RankerSet, Record, decode, encode, final_id, ranked_id
-from driftrank.serve.store.sqlite import SQLiteStore
+from driftrank.serve.log.records import Final, Ranked, RankerSet, Record, decode, encode, final_id, ranked_id
+from driftrank.serve.log.store.sqlite import SQLiteStore
 from driftrank.wire import RankerSettings
+from tests.serve.log.store.disks import read_only, small_disk
 from tests.serve.running import OUTSIDE, Running
-from tests.serve.store.disks import read_only, small_disk
 
 ITEMS = [f"item-{n}" for n in range(10)]
 CHEAP = {"DRIFTRANK_RANKERS__DEFAULT__POLICY": "CascadeUCB1"}
 
 
 def refused(folder: Path, *options: str, **variables: str) -> tuple[int, str]:
-    """A start that does not succeed: its exit code, and the line that it says."""
+    """A start that fails: its exit code, and its message."""
     command = [sys.executable, "-m", "driftrank", "serve", "--port", "0", *options]
     done = subprocess.run(
         command, cwd=folder, env=OUTSIDE | CHEAP | variables, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.stdout == ""
-    said = [line for line in done.stderr.splitlines() if not line.startswith("{")]  # not the log
-    assert len(said) == 1, done.stderr
-    return done.returncode, said[0]
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("{")]  # not the log
+    assert len(lines) == 1, done.stderr
+    return done.returncode, lines[0]
 
 
 def rank(client: httpx.Client, event: str, **more: Any) -> httpx.Response:
@@ -50,12 +50,12 @@ def click(client: httpx.Client, event: str) -> httpx.Response:
 def until(done: Callable[[], bool], seconds: float = 20) -> None:
     end = time.monotonic() + seconds
     while not done():
-        assert time.monotonic() < end, "it never came true"
+        assert time.monotonic() < end, "timeout"
         time.sleep(0.05)
 
 
 def fill(path: Path) -> None:
-    """Make a file of all the room that there is."""
+    """Fill the disk with a file."""
     with path.open("wb", buffering=0) as file, suppress(OSError):
         while file.write(bytes(4096)):
             pass
@@ -63,7 +63,7 @@ def fill(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[sqlite3.Connection]:
-    """Another program writes to the file, and takes its time."""
+    """Another program holds a write transaction on the file."""
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield other
@@ -74,7 +74,7 @@ def locked(path: Path) -> Iterator[sqlite3.Connection]:
 def finals(path: Path) -> list[str]:
     with SQLiteStore(path) as store:
         records = [decode(entry.body) for entry in store.read(0)]
-    return [record.event for record in records if isinstance(record, Final)]
+    return [record.event_id for record in records if isinstance(record, Final)]
 
 
 # -- while it runs ---------------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
             assert 'driftrank_store_errors_total{kind="StoreFull"}' in metrics
 
             ballast.unlink()
-            # nobody has to ask for anything: where /readyz decides, nobody would
+            # without any write request: if /readyz decides, none comes
             until(lambda: client.get("/readyz").status_code == 200)
             assert click(client, "before").json()["outcome"] == "counted"
             again = rank(client, "59", items=[f"59-{m}" * 20 for m in range(100)])
@@ -121,14 +121,14 @@ def test_a_locked_database(tmp_path: Path) -> None:
     with Running(tmp_path, **CHEAP) as server, httpx.Client(base_url=server.url, timeout=30) as client:
         assert rank(client, "e1").status_code == 200
         with ThreadPoolExecutor(1) as pool:
-            with locked(tmp_path / "driftrank.db"):  # for a moment: it is waited for
+            with locked(tmp_path / "driftrank.db"):  # for a moment: the service waits
                 waiting = pool.submit(click, client, "e1")
                 time.sleep(0.5)
                 assert not waiting.done()
-                assert client.get("/v1/rankers/default/queries/shoes").status_code == 200  # others are answered
+                assert client.get("/v1/rankers/default/queries/shoes").status_code == 200  # other requests are answered
             assert waiting.result().json()["outcome"] == "counted"
 
-        with locked(tmp_path / "driftrank.db"):  # for long
+        with locked(tmp_path / "driftrank.db"):  # for longer
             answer = rank(client, "e2")
             assert answer.status_code == 503
             assert "retry-after" in answer.headers
@@ -141,7 +141,7 @@ def test_a_locked_database(tmp_path: Path) -> None:
 
 
 def test_too_many_requests(tmp_path: Path) -> None:
-    """When more waits to be written than should, who comes is told to come again; who was let in is not forgotten."""
+    """If the queue of records is full, requests are rejected with 429; accepted ones are not lost."""
     with Running(tmp_path, DRIFTRANK_QUEUE="20", **CHEAP) as server:
         limits = httpx.Limits(max_connections=None)
         with httpx.Client(base_url=server.url, timeout=30, limits=limits) as client:
@@ -154,16 +154,16 @@ def test_too_many_requests(tmp_path: Path) -> None:
                     until(lambda: sum(one.done() for one in sent) >= 30)
                     time.sleep(0.3)
                 answers = [one.result() for one in sent]
-            turned_away = [answer for answer in answers if answer.status_code == 429]
+            rejected = [answer for answer in answers if answer.status_code == 429]
             assert {answer.status_code for answer in answers} == {200, 429}
-            assert 20 <= len(answers) - len(turned_away) <= 30
-            for answer in turned_away:
+            assert 20 <= len(answers) - len(rejected) <= 30
+            for answer in rejected:
                 assert int(answer.headers["retry-after"]) >= 1
                 assert answer.json()["title"]
             counted = [n for n, answer in enumerate(answers) if answer.status_code == 200]
             assert all(answers[n].json()["outcome"] == "counted" for n in counted)
             assert client.get("/v1/rankers/default").json()["steps"] == len(counted)
-            assert f'driftrank_http_requests_total{{route="feedback",status="429"}} {len(turned_away)}.0' in (
+            assert f'driftrank_http_requests_total{{route="feedback",status="429"}} {len(rejected)}.0' in (
                 client.get("/metrics").text
             )
             server.kill()
@@ -173,15 +173,15 @@ def test_too_many_requests(tmp_path: Path) -> None:
 def test_an_open_stream_ends_with_the_server(tmp_path: Path) -> None:
     with Running(tmp_path, **CHEAP) as server:
         with httpx.Client(base_url=server.url, timeout=30) as client:
-            for part in range(8):  # more than lies in the buffers of sockets
+            for part in range(8):  # more than the buffers of sockets hold
                 rows = [{"query": f"{part}-{n}" + "y" * 490, "ranking": ITEMS} for n in range(1000)]
                 assert client.post("/v1/rankers/default/warmstart", json=rows).json()["counted"] == 1000
         with socket.socket() as reader:
-            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # what is sent must not lie in buffers
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # small buffers
             reader.connect(("127.0.0.1", server.port))
             reader.sendall(b"GET /v1/rankers/default/export HTTP/1.1\r\nHost: x\r\n\r\n")
             assert reader.recv(15) == b"HTTP/1.1 200 OK"
-            time.sleep(0.3)  # nobody reads on: the stream stands still
+            time.sleep(0.3)  # the stream is blocked
             began = time.monotonic()
             assert server.stop() == 0
             assert time.monotonic() - began < 15
@@ -190,8 +190,8 @@ def test_an_open_stream_ends_with_the_server(tmp_path: Path) -> None:
                 while more := reader.recv(1 << 20):
                     got += more
         assert got.count(b"\n{") < 8 * 1000
-        assert not got.endswith(b"0\r\n\r\n")  # and what came of it does not look whole
-        assert "was broken off: the service is stopping" in server.log
+        assert not got.endswith(b"0\r\n\r\n")  # it does not look complete
+        assert "was aborted: the service is stopping" in server.log
         assert "Traceback" not in server.log
 
 
@@ -224,7 +224,7 @@ def test_a_record_of_a_newer_version(tmp_path: Path) -> None:
         store.append([("x/1", b'{"kind":"telepathy","time":1.0}')])
     code, line = refused(tmp_path)
     assert code == 1
-    assert "record 1 is none that this version knows" in line
+    assert "record 1 is unknown to this version" in line
     with SQLiteStore(path) as store:
         assert [entry.id for entry in store.read(0)] == ["x/1"]
 
@@ -240,11 +240,11 @@ def test_a_second_server_and_a_port_that_is_taken(tmp_path: Path) -> None:
         code, line = refused(other, "--port", str(server.port))
         assert code == 1
         assert f"cannot listen on 127.0.0.1:{server.port}: Address already in use" in line
-        assert list(other.iterdir()) == []  # and nothing was begun
+        assert list(other.iterdir()) == []  # nothing was created
         assert httpx.get(f"{server.url}/readyz").status_code == 200
 
 
-def test_an_address_that_is_not_here(tmp_path: Path) -> None:
+def test_an_address_of_another_machine(tmp_path: Path) -> None:
     code, line = refused(tmp_path, "--host", "localhost", "--store", "sqlite:////nowhere/at/all.db")
     assert code == 1
     assert "/nowhere/at/all.db" in line
@@ -276,14 +276,14 @@ def test_a_damaged_tail_is_reported_and_cut(tmp_path: Path) -> None:
         assert f"the log is cut before entry {last}" in server.log
         info = httpx.get(f"{server.url}/v1/rankers/default").json()
         assert (info["lists"], info["steps"], info["pending"]) == (5, 4, 1)
-        # what was cut can be said again
+        # feedback that was cut off can be sent again
         assert httpx.post(
             f"{server.url}/v1/rankers/default/feedback", json={"event_id": "e4", "clicks": [1]}
         ).json() == {"event_id": "e4", "outcome": "counted", "clicks": 1}
 
 
 def test_a_copy_of_a_running_store_is_a_store(tmp_path: Path) -> None:
-    """As people make backups, and as a power cut leaves it: whatever is on the disk at a moment is enough."""
+    """As a backup or a power cut makes it: the files at any moment are a valid store."""
     with Running(tmp_path, **CHEAP) as server, httpx.Client(base_url=server.url) as client:
         for n in range(20):
             assert rank(client, f"e{n}").status_code == 200
@@ -298,8 +298,8 @@ def test_a_copy_of_a_running_store_is_a_store(tmp_path: Path) -> None:
         assert (info["lists"], info["steps"], info["pending"]) == (20, 1, 19)
 
 
-def test_a_list_of_a_ranker_that_has_become_another(tmp_path: Path) -> None:
-    """Made, and written after the change: its ranker's policy cannot begin with it. No reason not to start again."""
+def test_an_impression_of_a_ranker_whose_policy_has_changed(tmp_path: Path) -> None:
+    """Recorded after the change, and rejected by the new policy: the service starts nevertheless."""
     plain = RankerSettings(policy="CascadeUCB1")
     other = RankerSettings(policy="CascadeLinUCB", k=1000)  # needs features for so many
     records: list[tuple[str, Record]] = [

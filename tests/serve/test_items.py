@@ -2,21 +2,21 @@
 
 import pytest
 
-from driftrank.serve.config import ServerSettings
 from driftrank.serve.items import check_id, check_query, ids_and_features
+from driftrank.serve.settings import ServerSettings
 from driftrank.wire import Item
 
 LIMITS = ServerSettings(max_id=4, max_query=3, max_features=2)
 
 
 @pytest.mark.parametrize("value", ["a", "abcd", "äöüß", 0, -1, 2**63 - 1, -(2**63)])
-def test_ids_that_can_be(value):
+def test_valid_ids(value):
     check_id("items", value, 4)
 
 
 @pytest.mark.parametrize("value", ["", "abcde", 2**63, -(2**63) - 1])
-def test_ids_that_cannot_be(value):
-    with pytest.raises(ValueError, match="items: "):
+def test_invalid_ids(value):
+    with pytest.raises(ValueError, match=r"^items[:=].*must be"):
         check_id("items", value, 4)
 
 
@@ -35,7 +35,7 @@ def test_ids_and_features():
 
 
 @pytest.mark.parametrize(
-    ("items", "says"),
+    ("items", "message"),
     [
         (["a", "b", "a"], "ranking: 'a' occurs twice"),
         (["a", Item("a", [1.0])], "ranking: 'a' occurs twice"),
@@ -43,9 +43,9 @@ def test_ids_and_features():
         ([Item("a", [1.0, 2.0, 3.0])], "features: 3 of an item, at most 2 are allowed"),
         ([Item("a", [float("inf")])], "features: must be finite numbers"),
         (["a", "abcde"], "ranking: an id of 5 characters"),
-        ([2**63], "ranking: .* is too large"),
+        ([2**63], "ranking=.*: must be an integer of 64 bits"),
     ],
 )
-def test_items_that_are_wrong(items, says):
-    with pytest.raises(ValueError, match=says):
+def test_invalid_items(items, message):
+    with pytest.raises(ValueError, match=message):
         ids_and_features("ranking", items, LIMITS)

@@ -62,15 +62,15 @@ def test_without_keys_everything_is_open() -> None:
         (SHOP, None, True, Access.DENIED),
         ("", "shop", False, Access.DENIED),
         ("dr_wrong", None, False, Access.DENIED),
-        (SHOP_HASH, "shop", False, Access.DENIED),  # whoever reads the settings has no key
+        (SHOP_HASH, "shop", False, Access.DENIED),  # a hash from the settings is not a key
         ("\udcff\u2603", "shop", False, Access.DENIED),
     ],
 )
-def test_who_may_do_what(presented: str | None, ranker: str | None, admin: bool, access: Access) -> None:
+def test_access(presented: str | None, ranker: str | None, admin: bool, access: Access) -> None:
     assert KEYS.allows(presented, ranker=ranker, admin=admin) is access
 
 
-def test_what_a_key_shows() -> None:
+def test_rankers_of_a_key() -> None:
     assert KEYS.visible(ADMIN) is None
     assert KEYS.visible(SHOP) == {"shop"}
     assert KEYS.visible("dr_wrong") == KEYS.visible(None) == frozenset()
@@ -85,4 +85,4 @@ def test_keys_may_change_while_the_server_runs() -> None:
     assert keys.allows(NEWS, ranker="shop", admin=False) is Access.GRANTED
     rankers["news"] = RankerSettings(keys=[NEWS_HASH])
     assert keys.visible(NEWS) == {"shop", "news"}
-    assert keys.allows(NEWS, ranker=None, admin=True) is Access.DENIED  # nobody is the admin
+    assert keys.allows(NEWS, ranker=None, admin=True) is Access.DENIED  # there is no admin key

@@ -29,14 +29,14 @@ def _loggers_as_they_were() -> Iterator[None]:
 
 
 def test_a_record_is_one_line_of_json() -> None:
-    told = io.StringIO()
-    set_up_logging("info", told)
+    stream = io.StringIO()
+    set_up_logging("info", stream)
     REQUEST_ID.set("abc")
     try:
         logging.getLogger("driftrank.serve").info("two\nlines of %s", "ä", extra={"records": 7, "where": {1}})
     finally:
         REQUEST_ID.set(None)
-    (line,) = told.getvalue().splitlines()
+    (line,) = stream.getvalue().splitlines()
     record = json.loads(line)
     assert record.pop("time").endswith("+00:00")
     assert record == {
@@ -46,47 +46,47 @@ def test_a_record_is_one_line_of_json() -> None:
 
 
 def test_an_exception_is_in_the_line() -> None:
-    told = io.StringIO()
-    set_up_logging("info", told)
+    stream = io.StringIO()
+    set_up_logging("info", stream)
     try:
         raise KeyError("x")
     except KeyError:
         logging.getLogger("driftrank.serve").exception("failed")
-    assert "KeyError: 'x'" in json.loads(told.getvalue())["exception"]
+    assert "KeyError: 'x'" in json.loads(stream.getvalue())["exception"]
 
 
 def test_uvicorn_logs_in_the_same_way() -> None:
-    told = io.StringIO()
-    set_up_logging("info", told)
+    stream = io.StringIO()
+    set_up_logging("info", stream)
     logging.getLogger("uvicorn.error").info("Started")
     logging.getLogger("uvicorn.access").info("GET /")  # ours say it
     logging.getLogger("some.library").info("chatter")
-    (line,) = told.getvalue().splitlines()
+    (line,) = stream.getvalue().splitlines()
     assert json.loads(line)["message"] == "Started"
 
 
 def test_levels() -> None:
-    told = io.StringIO()
-    set_up_logging("warning", told)
+    stream = io.StringIO()
+    set_up_logging("warning", stream)
     logging.getLogger("driftrank.serve").info("quiet")
     logging.getLogger("driftrank.serve").warning("loud")
-    assert json.loads(told.getvalue())["message"] == "loud"
+    assert json.loads(stream.getvalue())["message"] == "loud"
 
 
-def test_a_terminal_gets_lines_for_people() -> None:
-    told = Terminal()
-    set_up_logging("info", told)
+def test_a_terminal_gets_plain_lines() -> None:
+    stream = Terminal()
+    set_up_logging("info", stream)
     logging.getLogger("driftrank.serve").info("GET /\x1b[2J: %d", 200, extra={"ms": 3})
     try:
         raise KeyError("x")
     except KeyError:
         logging.getLogger("driftrank.serve").exception("failed")
-    first, *others = told.getvalue().splitlines()
+    first, *others = stream.getvalue().splitlines()
     assert first.endswith("info    GET /\\x1b[2J: 200 ms=3")
     assert others[-1] == "KeyError: 'x'"
 
 
-def test_standard_error_is_where_logs_go(capsys: pytest.CaptureFixture[str]) -> None:
+def test_logs_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     set_up_logging()
     logging.getLogger("driftrank.serve").info("here")
     assert json.loads(capsys.readouterr().err)["message"] == "here"

@@ -13,7 +13,7 @@ def samples(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], f
     return {(s.name, tuple(sorted(s.labels.items()))): s.value for family in families for s in family.samples}
 
 
-def test_counts_come_out_under_their_names() -> None:
+def test_names_of_counters() -> None:
     metrics = Metrics()
     metrics.add("feedback", ("shop", "late"))
     metrics.add("feedback", ("shop", "late"), 2)
@@ -43,7 +43,7 @@ def test_durations_fall_into_buckets() -> None:
     assert math.isclose(found[f"{name}_sum", (("route", "rank"),)], 100.0033)
 
 
-def test_gauges_are_read_when_asked() -> None:
+def test_gauges_are_read_at_a_scrape() -> None:
     metrics = Metrics()
     pending = {("shop",): 1.0}
     metrics.gauge("lists_pending", lambda: pending)
@@ -55,7 +55,7 @@ def test_gauges_are_read_when_asked() -> None:
     assert found["driftrank_ready", ()] == 1
 
 
-def test_what_is_not_declared_is_a_mistake_of_ours() -> None:
+def test_undeclared_metrics_raise() -> None:
     metrics = Metrics()
     with pytest.raises(KeyError):
         metrics.add("lsits")
@@ -65,7 +65,7 @@ def test_what_is_not_declared_is_a_mistake_of_ours() -> None:
         metrics.gauge("lists", lambda: 1)
 
 
-def test_every_family_says_what_it_is() -> None:
+def test_every_metric_has_a_description() -> None:
     text = Metrics().render().decode()
     for name, family in {**COUNTERS, **HISTOGRAMS}.items():
         total = "_total" if name in COUNTERS else ""
@@ -73,7 +73,7 @@ def test_every_family_says_what_it_is() -> None:
     assert all(family.text for family in GAUGES.values())
 
 
-def test_a_ranker_that_is_no_more_is_not_told_of() -> None:
+def test_a_deleted_ranker_has_no_metrics() -> None:
     metrics = Metrics()
     for ranker in ("shop", "news"):
         metrics.add("lists", (ranker, "live"))
@@ -84,7 +84,7 @@ def test_a_ranker_that_is_no_more_is_not_told_of() -> None:
     assert text.count('ranker="news"') == 2
 
 
-def test_servers_in_one_process_count_apart() -> None:
+def test_servers_in_one_process_count_separately() -> None:
     one, other = Metrics(), Metrics()
     one.add("evictions")
     assert other.count("evictions") == 0

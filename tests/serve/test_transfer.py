@@ -1,4 +1,4 @@
-"""What was learnt elsewhere: old click logs, and the states of other services."""
+"""Old click logs, and the states of other services."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import random
 import pytest
 
 from driftrank.policies.registry import parse_policy
-from driftrank.serve.query import Query
+from driftrank.serve.state.query import Query
 from driftrank.wire import RankRequest, WarmRow
-from tests.serve.house import House, differences
+from tests.serve.harness import Harness, differences
 
 ITEMS = ["a", "b", "c", "d", "e"]
 
@@ -29,8 +29,8 @@ def old_log(n: int, seed: int = 0) -> list[WarmRow]:
 def test_an_old_log_is_learnt_as_by_a_learner(tmp_path, spec):
     rows = old_log(200)
     policy = parse_policy(spec)
-    with House(tmp_path, spec) as house:
-        assert house.warmstart(rows).counted == 200
+    with Harness(tmp_path, spec) as harness:
+        assert harness.warmstart(rows).counted == 200
         for query in "pq":
             its = [row for row in rows if row.query == query]
             learner = policy.start(its[0].ranking, 3, query=query, slots=3)
@@ -40,65 +40,65 @@ def test_an_old_log_is_learnt_as_by_a_learner(tmp_path, spec):
                     learner.add_items(new)
                 vector = [int(place in row.clicks) for place in range(1, len(row.ranking) + 1)]
                 learner.update(row.ranking, vector, now=row.time)
-            served = house.fold.query(house.fold.rankers["default"], query)
+            served = harness.state.query(harness.state.rankers["default"], query)
             assert served.learner.to_bytes() == learner.to_bytes()
-        assert not differences(house.state(), house.folded_anew())
+        assert not differences(harness.dump(), harness.dump_of_log())
 
 
 def test_a_batch_counts_once(tmp_path):
-    with House(tmp_path) as house:
+    with Harness(tmp_path) as harness:
         rows = old_log(30)
-        counted = house.warmstart(rows, "march")
+        counted = harness.warmstart(rows, "march")
         assert (counted.counted, counted.duplicates) == (30, 0)
-        house.recover()
-        counted = house.warmstart([*rows, *old_log(5, 1)], "march")
+        harness.recover()
+        counted = harness.warmstart([*rows, *old_log(5, 1)], "march")
         assert (counted.counted, counted.duplicates) == (5, 30)
-        assert house.warmstart(rows, "april").counted == 30
-        assert house.warmstart(rows).counted == 30
-        assert house.info().steps == 95
-        house.reset()
-        assert house.warmstart(rows, "march").counted == 30, "what was forgotten may be told again"
+        assert harness.warmstart(rows, "april").counted == 30
+        assert harness.warmstart(rows).counted == 30
+        assert harness.info().steps == 95
+        harness.reset()
+        assert harness.warmstart(rows, "march").counted == 30, "after a reset it may be sent again"
 
 
 def test_times_of_an_old_log(tmp_path):
-    with House(tmp_path, "CascadeDUCB:half_life=10m") as house:
+    with Harness(tmp_path, "CascadeDUCB:half_life=10m") as harness:
         rows = [WarmRow("q", ["a", "b"], [1], time=when) for when in (-5.0, 1e300, 0.0, None, 1)]
-        assert house.warmstart(rows).counted == 5
-        assert house.fold.query(house.fold.rankers["default"], "q").now == house.clock.now
-        assert house.fold.clock == house.clock.now
-        house.rank("q", ["a", "b"], "e")
-        assert house.outcome("e", [1]) == "counted"
+        assert harness.warmstart(rows).counted == 5
+        assert harness.state.query(harness.state.rankers["default"], "q").now == harness.clock.now
+        assert harness.state.clock == harness.clock.now
+        harness.rank("q", ["a", "b"], "e")
+        assert harness.outcome("e", [1]) == "counted"
 
 
-def test_rows_that_are_wrong(tmp_path):
-    with House(tmp_path) as house:
+def test_malformed_rows(tmp_path):
+    with Harness(tmp_path) as harness:
         good = WarmRow("q", ["a"], [1])
         for row, says in (
             (WarmRow("q", []), "at least one item"),
             (WarmRow("q", ["a", "a"]), "occurs twice"),
-            (WarmRow("q", ["a"], [0]), "positions go from 1 to 1"),
-            (WarmRow("q", ["a"], [2]), "positions go from 1 to 1"),
+            (WarmRow("q", ["a"], [0]), "must be positions from 1 to 1"),
+            (WarmRow("q", ["a"], [2]), "must be positions from 1 to 1"),
             (WarmRow("q" * 600, ["a"]), "600 characters"),
             (WarmRow("q", [""]), "0 characters"),
             (WarmRow("q", [2**64]), "64 bits"),
         ):
-            with house.refused(422, f"row 2: {'' if says != '64 bits' else 'ranking'}"):
-                house.warmstart([good, row])
-            with house.refused(422, says):
-                house.warmstart([good, row])
-        with house.refused(422, "batch"):
-            house.warmstart([good], "x" * 300)
-        assert house.info().steps == 0
-        assert house.warmstart([WarmRow("q", list("abcdef"), [2, 5, 5])]).counted == 1, "lists longer than k"
-        assert house.info().clicks == 1
-        assert house.warmstart([]).counted == 0
+            with harness.refused(422, f"row 2: {'' if says != '64 bits' else 'ranking'}"):
+                harness.warmstart([good, row])
+            with harness.refused(422, says):
+                harness.warmstart([good, row])
+        with harness.refused(422, "batch"):
+            harness.warmstart([good], "x" * 300)
+        assert harness.info().steps == 0
+        assert harness.warmstart([WarmRow("q", list("abcdef"), [2, 5, 5])]).counted == 1, "rankings longer than k"
+        assert harness.info().clicks == 1
+        assert harness.warmstart([]).counted == 0
 
 
 @pytest.mark.parametrize("spec", ["CascadeUCB1", "CascadeTS", "CascadeLinUCB", "RankedEXP3"])
 def test_from_one_service_to_another(tmp_path, spec):
     (tmp_path / "one").mkdir()
     (tmp_path / "other").mkdir()
-    with House(tmp_path / "one", spec) as one, House(tmp_path / "other", spec, tiny=True) as other:
+    with Harness(tmp_path / "one", spec) as one, Harness(tmp_path / "other", spec, tiny=True) as other:
         for n in range(60):
             query = ("q", "a/b", "")[n % 3]
             shown = one.shown(query, [*ITEMS, n % 7], f"e:{n}")
@@ -106,7 +106,7 @@ def test_from_one_service_to_another(tmp_path, spec):
         states = one.export()
         assert sorted(states) == ["", "a/b", "q"]
         assert other.import_(states).counted == 3
-        other.write_out()
+        other.evict()
         other.recover()
         for n in range(20):
             for query in states:
@@ -114,21 +114,21 @@ def test_from_one_service_to_another(tmp_path, spec):
                 assert one.rank(query, items, f"{query}{n}").items == other.rank(query, items, f"{query}{n}").items
                 assert one.feedback(f"{query}{n}", [1]) == other.feedback(f"{query}{n}", [1])
         assert other.info().queries == 3
-        assert not differences(other.state(), other.folded_anew())
-        assert other.import_(states).counted == 3, "replaces what is there"
+        assert not differences(other.dump(), other.dump_of_log())
+        assert other.import_(states).counted == 3, "existing states are replaced"
         assert other.info().queries == 3
         assert {query: state.steps for query in states if (state := other.query(query))} == dict.fromkeys(states, 20)
 
 
-def test_states_that_do_not_fit(tmp_path):
-    with House(tmp_path) as house:
-        house.rank("q", ITEMS)
-        state = house.export()["q"]
-        house.put("other", policy="CascadeDUCB", k=3)
-        house.put("longer", policy="CascadeUCB1", k=4)
+def test_states_of_other_settings_and_damaged_states(tmp_path):
+    with Harness(tmp_path) as harness:
+        harness.rank("q", ITEMS)
+        state = harness.export()["q"]
+        harness.put("other", policy="CascadeDUCB", k=3)
+        harness.put("longer", policy="CascadeUCB1", k=4)
         for ranker in ("other", "longer"):
-            with house.refused(422, "query 'q': of CascadeUCB1 with k=3"):
-                house.import_({"q": state}, ranker)
+            with harness.refused(422, "query 'q': of CascadeUCB1 with k=3"):
+                harness.import_({"q": state}, ranker)
         for damaged in (
             b"",
             b"x",
@@ -138,111 +138,114 @@ def test_states_that_do_not_fit(tmp_path):
             state[:60] + b"xx" + state[62:],
             b"\x91" * 500,
         ):
-            with house.refused(422, "bad state"):
-                house.import_({"q": damaged})
-        with house.refused(422, "600 characters"):
-            house.import_({"q" * 600: state})
-        assert house.import_({}).counted == 0
+            with harness.refused(422, "bad state"):
+                harness.import_({"q": damaged})
+        with harness.refused(422, "600 characters"):
+            harness.import_({"q" * 600: state})
+        assert harness.import_({}).counted == 0
 
 
 def test_a_state_that_no_service_wrote(tmp_path):
     """A learner of the library cannot lose items below k; one of the service must."""
-    with House(tmp_path, ranker={"wait": 10, "forget_items": 10}) as house:
+    with Harness(tmp_path, ranker={"wait": 10, "forget_items": 10}) as harness:
         query = Query(parse_policy("CascadeUCB1").start(ITEMS, 3), 0)
         query.seen = dict.fromkeys(ITEMS, 1.0)
-        house.import_({"q": query.to_bytes()})
+        harness.import_({"q": query.to_bytes()})
         for n in range(3):
-            assert len(house.shown("q", ["x", n], f"e{n}")) == 2
-            house.pass_(100)
-        assert house.info().steps == 3
-        assert not differences(house.state(), house.folded_anew())
-        house.restart()
+            assert len(harness.shown("q", ["x", n], f"e{n}")) == 2
+            harness.advance(100)
+        assert harness.info().steps == 3
+        assert not differences(harness.dump(), harness.dump_of_log())
+        harness.restart()
 
 
-def test_an_export_while_things_change(tmp_path):
-    with House(tmp_path) as house:
-        house.run(house.service.rank("default", [RankRequest(f"q{n:03}", ITEMS) for n in range(250)]))
+def test_an_export_during_changes(tmp_path):
+    with Harness(tmp_path) as harness:
+        harness.run(harness.service.rank("default", [RankRequest(f"q{n:03}", ITEMS) for n in range(250)]))
 
         async def export() -> list[str]:
             names = []
-            async for name, state in house.transfer.export("default"):
+            async for name, state in harness.transfer.export("default"):
                 Query.from_bytes(state)
                 names.append(name)
                 if len(names) == 50:
-                    await house.service.reset("default", "q200", gone=True)
-                    await house.service.rank("default", [RankRequest("q000", ["new"])])
+                    await harness.service.reset("default", "q200", gone=True)
+                    await harness.service.rank("default", [RankRequest("q000", ["new"])])
             return names
 
-        assert house.run(export()) == [f"q{n:03}" for n in range(250) if n != 200]
+        assert harness.run(export()) == [f"q{n:03}" for n in range(250) if n != 200]
 
         async def deleted() -> None:
-            async for name, _ in house.transfer.export("default"):
+            async for name, _ in harness.transfer.export("default"):
                 if name == "q010":
-                    await house.service.delete_ranker("default")
-                    settings = house.settings.rankers["default"]
-                    await house.service.put_ranker("default", settings)
+                    await harness.service.delete_ranker("default")
+                    settings = harness.settings.rankers["default"]
+                    await harness.service.put_ranker("default", settings)
 
-        with house.refused(409, "deleted meanwhile"):  # half an export must not look like a whole one
-            house.run(deleted())
+        with harness.refused(409, "deleted meanwhile"):  # half an export must not look complete
+            harness.run(deleted())
 
 
-def test_an_export_of_a_ranker_that_starts_anew_meanwhile(tmp_path):
-    with House(tmp_path) as house:
-        house.run(house.service.rank("default", [RankRequest(f"q{n:03}", ITEMS) for n in range(250)]))
+def test_an_export_of_a_ranker_that_is_reset_meanwhile(tmp_path):
+    with Harness(tmp_path) as harness:
+        harness.run(harness.service.rank("default", [RankRequest(f"q{n:03}", ITEMS) for n in range(250)]))
 
         async def export() -> None:
-            async for name, _ in house.transfer.export("default"):
+            async for name, _ in harness.transfer.export("default"):
                 if name == "q010":
-                    await house.service.reset("default")
+                    await harness.service.reset("default")
 
-        with house.refused(409, "started anew meanwhile"):  # half an export must not look like a whole one
-            house.run(export())
+        with harness.refused(409, "was reset meanwhile"):  # half an export must not look complete
+            harness.run(export())
 
 
-def test_an_import_keeps_the_memory_in_bounds(tmp_path):
+def test_an_import_stays_within_the_memory(tmp_path):
     memory = 200_000
-    with House(tmp_path, memory=memory) as house:
-        house.rank("q", ITEMS)
-        (state,) = house.export().values()
-        one, most = house.fold.nbytes, []
+    with Harness(tmp_path, memory=memory) as harness:
+        harness.rank("q", ITEMS)
+        (state,) = harness.export().values()
+        one, most = harness.state.queries.nbytes, []
 
         async def import_() -> None:
-            await house.transfer.import_("default", [(f"q{n}", state) for n in range(2000)])
+            await harness.transfer.import_("default", [(f"q{n}", state) for n in range(2000)])
 
-        folded = house.service.upkeep.folded
-        house.service.upkeep.folded = lambda records: (folded(records), most.append(house.fold.nbytes))
-        house.run(import_())
-        assert max(most) < 1.25 * memory + 102 * one, "what is folded at a time may come on top"
-        assert house.info().queries == 2001
+        folded = harness.service.maintenance.folded
+        harness.service.maintenance.folded = lambda records: (
+            folded(records),
+            most.append(harness.state.queries.nbytes),
+        )
+        harness.run(import_())
+        assert max(most) < 1.25 * memory + 102 * one, "plus what is folded at once"
+        assert harness.info().queries == 2001
 
 
-def test_a_state_of_another_version_in_the_log_is_no_reason_not_to_start(tmp_path, monkeypatch, caplog):
-    with House(tmp_path) as house:
-        house.warmstart([WarmRow("q", ["a", "b"], [1])])
-        house.import_(house.export())
-        house.crash()
-        monkeypatch.setattr("driftrank.policies.cascade_ucb1.CascadeUCB1.version", 2)
-        house.open()
-        assert house.replay.records == 4
+def test_a_state_of_another_version_in_the_log_does_not_prevent_a_start(tmp_path, monkeypatch, caplog):
+    with Harness(tmp_path) as harness:
+        harness.warmstart([WarmRow("q", ["a", "b"], [1])])
+        harness.import_(harness.export())
+        harness.crash()
+        monkeypatch.setattr("driftrank.policies.stationary.cascade_ucb1.CascadeUCB1.version", 2)
+        harness.open()
+        assert harness.replay.records == 4
     assert "record 4: not learnt" in caplog.text
 
 
 @pytest.mark.parametrize("turns", [0, 1, 2])
-def test_a_batch_counts_once_when_its_ranker_is_started_anew_meanwhile(tmp_path, turns):
+def test_a_batch_counts_once_when_its_ranker_is_reset_meanwhile(tmp_path, turns):
     rows = [WarmRow("q", ["a", "b"], [1])] * 2500
-    with House(tmp_path) as house:
+    with Harness(tmp_path) as harness:
 
         async def both() -> None:
-            sent = asyncio.ensure_future(house.transfer.warmstart("default", rows, "log"))
-            for _ in range(turns):  # of the loop: the reset is in the log before the first rows, or after
+            sent = asyncio.ensure_future(harness.transfer.warmstart("default", rows, "log"))
+            for _ in range(turns):  # of the event loop: the reset is in the log before or after the first rows
                 await asyncio.sleep(0)
-            await house.service.reset("default")
+            await harness.service.reset("default")
             await sent
 
-        with house.refused(409, "started anew meanwhile"):
-            house.run(both())
-        assert house.info().steps == 0
-        assert house.warmstart(rows, "log").counted == 2500
-        assert house.warmstart(rows, "log").duplicates == 2500
-        assert house.info().steps == 2500
-        assert not differences(house.state(), house.folded_anew())
+        with harness.refused(409, "was reset meanwhile"):
+            harness.run(both())
+        assert harness.info().steps == 0
+        assert harness.warmstart(rows, "log").counted == 2500
+        assert harness.warmstart(rows, "log").duplicates == 2500
+        assert harness.info().steps == 2500
+        assert not differences(harness.dump(), harness.dump_of_log())

@@ -1,4 +1,4 @@
-"""Click logs: convert them, check them, see what is in them.
+"""Convert, check, summarise and generate click logs.
 
 \b
 driftrank log convert clicks.tsv.gz log.parquet

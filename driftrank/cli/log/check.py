@@ -1,23 +1,27 @@
-"""driftrank log check: what is in a log, and what is wrong with it."""
+"""driftrank log check: the contents of a log, and its problems."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from driftrank.cli import _options as o
+
+if TYPE_CHECKING:
+    from driftrank.logs.checking import LogCheck
+
 
 def check(
-    log: Annotated[str, typer.Argument(metavar="LOG", help="Parquet, FILE.duckdb:TABLE, or text; gzipped or not.")],
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="NAME=COLUMN,...", help="Columns that are called otherwise.", show_default=False),
-    ] = None,
+    log: o.LogArgument,
+    columns: o.ColumnsOption = None,
     examples: Annotated[int, typer.Option(metavar="N", help="Examples of every kind of problem, at most 20.")] = 3,
-    json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    json: o.JsonOption = False,
 ) -> None:
-    """Look a click log over: counts, duplicates, clicks on what was not shown, empty lists, clock jumps, clicks by
-    position; with the numbers of lines (of text) or rows (of tables).
+    """Check a click log: contents and problems.
+
+    Counts lists, queries, items, users and clicks by position; finds duplicates, clicks on items that were not shown,
+    empty lists and clock jumps, with the numbers of lines (of text) or rows (of tables).
 
     The exit code is 1 if there are lines or rows that cannot be used, else 0.
 
@@ -26,17 +30,24 @@ def check(
     driftrank log check clicks.gz --examples 20
     driftrank log check my.duckdb:clicks --columns query=q,ranking=docs --json
     """
-    from driftrank.cli._output import show_json, show_table
+    from driftrank.cli._output import show_json
     from driftrank.cli.log._columns import columns_of
-    from driftrank.experiments.table import Table
-    from driftrank.logs.checking import check as look_over
+    from driftrank.logs.checking import check as check_log
     from driftrank.validation import check_integer
 
     check_integer("examples", examples, 0, 20)
-    found = look_over(log, columns_of(columns))
+    found = check_log(log, columns_of(columns))
     if json:
         show_json(found.to_dict())
-        raise typer.Exit(0 if found.good else 1)
+    else:
+        _show(found, examples)
+    raise typer.Exit(0 if found.good else 1)
+
+
+def _show(found: LogCheck, examples: int) -> None:
+    from driftrank.cli._output import show_table
+    from driftrank.reporting.table import Table
+
     report = found.report
     counts = [(name, f"{count:,}") for name, count in found.counts.items()]
     counts += [("lists with a click", f"{found.click_rate:.1%}")] if found.counts["lists"] else []
@@ -61,4 +72,3 @@ def check(
         typer.echo(line.removeprefix("  "))
     unit = report.unit if report.errors == 1 else f"{report.unit}s"
     typer.echo(f"{report.errors:,} {unit} cannot be used" if report.errors else f"every {report.unit} can be used")
-    raise typer.Exit(0 if found.good else 1)

@@ -1,4 +1,4 @@
-"""driftrank log convert: logs in other forms to Parquet."""
+"""driftrank log convert: logs in other formats to Parquet."""
 
 from __future__ import annotations
 
@@ -7,49 +7,51 @@ from typing import Annotated
 
 import typer
 
+from driftrank.cli import _options as o
 from driftrank.cli._complete import format_names
+
+FormatOption = Annotated[
+    str,
+    typer.Option(
+        metavar="FORMAT",
+        help="auto, yandex, csv, tsv, jsonl, trec or open-bandit; auto detects it.",
+        autocompletion=format_names,
+    ),
+]
+ClicksOption = Annotated[
+    str, typer.Option(metavar="positions|vector|items", help="Representation of clicks, for tables.")
+]
+GroupOption = Annotated[
+    bool, typer.Option("--group", help="Merge rows that form one list, for the Open Bandit Dataset.")
+]
+QueryOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Name of the query, for the Open Bandit Dataset.", show_default="the file's folder"
+    ),
+]
+OnErrorOption = Annotated[
+    str, typer.Option(metavar="skip|stop", help="Lines that cannot be used: leave them out, or stop at the first.")
+]
 
 
 def convert(
     source: Annotated[Path, typer.Argument(metavar="IN", help="The log, as text; gzipped or not.")],
     out: Annotated[Path, typer.Argument(metavar="OUT.parquet", help="The file to write.")],
-    format: Annotated[
-        str,
-        typer.Option(
-            metavar="FORMAT",
-            help="auto, yandex, csv, tsv, jsonl, trec or open-bandit; auto looks at the file.",
-            autocompletion=format_names,
-        ),
-    ] = "auto",
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME=COLUMN,...",
-            help="Of tables: columns that are called otherwise, query=q,time=ts. time=# where there is no clock.",
-            show_default=False,
-        ),
-    ] = None,
-    clicks: Annotated[
-        str, typer.Option(metavar="positions|vector|items", help="Of tables: how clicks are written.")
-    ] = "positions",
-    group: Annotated[
-        bool, typer.Option("--group", help="Of the Open Bandit Dataset: merge rows that make up one list.")
-    ] = False,
-    query: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Of the Open Bandit Dataset: the query.", show_default="the file's folder"),
-    ] = None,
-    on_error: Annotated[
-        str, typer.Option(metavar="skip|stop", help="Lines that cannot be used: leave them out, or stop at the first.")
-    ] = "skip",
-    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, and nothing else.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but what is wrong.")] = False,
+    format: FormatOption = "auto",
+    columns: o.ColumnsOption = None,
+    clicks: ClicksOption = "positions",
+    group: GroupOption = False,
+    query: QueryOption = None,
+    on_error: OnErrorOption = "skip",
+    json: o.JsonOption = False,
+    quiet: o.QuietOption = False,
 ) -> None:
-    """Convert a click log to Parquet: one row per list, with query, time, ranking and clicks.
+    """Convert a click log to Parquet.
 
-    Knows the log of the Yandex relevance prediction challenge, the Open Bandit Dataset, and tables (CSV, TSV, JSONL,
-    TREC runs) with one row per list or per result. Lines that cannot be used are reported, with their numbers, and left
-    out; the exit code is 0 all the same.
+    The result has one row per list, with query, time, ranking and clicks. The input is the log of the Yandex relevance
+    prediction challenge, the Open Bandit Dataset, or a table (CSV, TSV, JSONL, TREC run) with one row per list or per
+    result. Lines that cannot be used are left out and reported with their numbers; the exit code is then still 0.
 
     \b
     driftrank log convert clicks.gz log.parquet
@@ -62,7 +64,7 @@ def convert(
 
     from driftrank.cli._output import show_json
     from driftrank.cli.log._columns import columns_of
-    from driftrank.logs.conversion import convert as convert_log
+    from driftrank.logs.conversion.convert import convert as convert_log
 
     begin = time.perf_counter()
     report = convert_log(

@@ -6,19 +6,18 @@ from typing import Annotated
 
 import typer
 
+from driftrank.cli import _options as o
+
 
 def stats(
-    log: Annotated[str, typer.Argument(metavar="LOG", help="Parquet, FILE.duckdb:TABLE, or text; gzipped or not.")],
-    top: Annotated[int, typer.Option(metavar="N", help="How many queries to show.")] = 10,
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="NAME=COLUMN,...", help="Columns that are called otherwise.", show_default=False),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    log: o.LogArgument,
+    top: Annotated[int, typer.Option(metavar="N", help="Number of queries to show.")] = 10,
+    columns: o.ColumnsOption = None,
+    json: o.JsonOption = False,
 ) -> None:
-    """The most frequent queries of a click log: lists that were shown, items in them, and how they were clicked.
+    """Show the most frequent queries of a click log.
 
-    The click rate is the share of lists with a click.
+    For each, the number of lists, items and clicks, and the click rate: the share of lists with a click.
 
     \b
     driftrank log stats log.parquet
@@ -27,10 +26,10 @@ def stats(
     """
     from driftrank.cli._output import show_json, show_table
     from driftrank.cli.log._columns import columns_of
-    from driftrank.experiments.table import Table
-    from driftrank.logs.contents import contents
+    from driftrank.logs.stats import summarise
+    from driftrank.reporting.table import Table
 
-    found = contents(log, columns_of(columns), top=top)
+    found = summarise(log, columns_of(columns), top=top)
     if json:
         show_json(found.to_dict())
         return

@@ -1,4 +1,4 @@
-"""Compile what standard input says: see :mod:`driftrank.engine.cuda.compiling`."""
+"""Compile the kernel that standard input describes: see :mod:`driftrank.engine.cuda.compiling`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ import pickle
 import sys
 
 from driftrank.engine.cuda.compiling import Job
+from driftrank.engine.cuda.groups import grouped
 from driftrank.engine.cuda.program import BLOCK
-from driftrank.engine.cuda.run import grouped
-from driftrank.engine.unit import Unit
-from driftrank.kernels.gpu import compiled
+from driftrank.engine.task import Unit
+from driftrank.kernels.gpu import machine_code
 
 
 def main() -> None:
-    """One kernel, which this process then is done with: nothing it makes on the way is worth collecting."""
+    """Compile one kernel and exit; garbage is not worth collecting."""
     gc.disable()
-    task, query, capability = pickle.load(sys.stdin.buffer)
-    (group,) = grouped(task, [Unit(policy, query, (0,)) for policy in range(len(task.policies))])
-    compiled(*Job.of(task, group.policies, group.programs, query).simulate, capability, BLOCK)
+    task, queries, capability = pickle.load(sys.stdin.buffer)
+    units = [Unit(policy, query, (0,)) for policy in range(len(task.policies)) for query in queries]
+    (group,) = grouped(task, units)
+    machine_code(*Job.of(task, group).simulate, capability, BLOCK)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Compile for the GPU, several kernels at a time.
+"""Compile kernels for the GPU in parallel.
 
-A kernel takes seconds, all of them in Python's own thread, so each is compiled in a process of its own; the machine
-code is handed over in the cache on disk. Where there is one kernel only, or a process cannot do it (a policy of one's
-own in a notebook), it is compiled here.
+A kernel takes seconds of a single thread, so each is compiled in a process of its own, which leaves the machine code in
+the cache on disk. A single kernel, or one that another process cannot compile (a policy defined in a notebook), is
+compiled in this process.
 """
 
 from __future__ import annotations
@@ -22,49 +22,50 @@ from typing import Any, Self
 
 import driftrank
 from driftrank.engine.cpu import cores
-from driftrank.engine.cuda import steps
-from driftrank.engine.cuda.batch import Kernels
+from driftrank.engine.cuda import templates
+from driftrank.engine.cuda.batch import GpuKernels
 from driftrank.engine.cuda.device import Gpu
+from driftrank.engine.cuda.groups import Group
 from driftrank.engine.cuda.program import BLOCK, SIMULATE, UNROLL, GpuProgram, GpuWorld
-from driftrank.engine.unit import Task
-from driftrank.policies.program import Program
+from driftrank.engine.task import Task
 
-#: a template, what its names are bound to, and the types of its arguments
+#: a template, the bindings of its names, and the types of its arguments
 Part = tuple[Any, dict[str, Any], Sequence[Any]]
 
 
 @dataclass(frozen=True)
 class Job:
-    """The kernels of some policies of a task, on queries like one of it."""
+    """The kernels of a group of units."""
 
     task: Task
     policies: tuple[int, ...]
-    query: str
+    queries: tuple[str, ...]  #: one for each number of items
     program: GpuProgram
     world: GpuWorld
 
     @classmethod
-    def of(cls, task: Task, policies: Sequence[int], programs: Sequence[Program], query: str) -> Self:
-        environment = task.environment
-        program = GpuProgram(programs, environment.users(query), environment.churns)
-        return cls(task, tuple(policies), query, program, GpuWorld(environment, program.L))
+    def of(cls, task: Task, group: Group) -> Self:
+        environment, queries = task.environment, tuple(group.queries)
+        program = GpuProgram(group.programs, environment.users(queries[0]), environment.churns, group.capacity)
+        world = GpuWorld(environment, program.capacity, program.varies)
+        return cls(task, tuple(group.policies), queries, program, world)
 
     @property
     def alone(self) -> Task:
-        """The task with these policies only: others, which may be in nobody else's reach, need not travel."""
+        """The task with these policies only: others may not be picklable, and are not needed."""
         return dataclasses.replace(self.task, policies=tuple(self.task.policies[p] for p in self.policies))
 
     @property
     def simulate(self) -> Part:
-        return steps.simulate, self.program.bindings, SIMULATE
+        return templates.simulate, self.program.bindings, SIMULATE
 
     @property
     def unroll(self) -> Part:
-        return steps.unroll, self.world.bindings, UNROLL
+        return templates.unroll, self.world.bindings, UNROLL
 
 
 class Compiler:
-    """Kernels for a GPU, as they get ready."""
+    """Compiles jobs and yields their kernels as they become ready."""
 
     def __init__(self, gpu: Gpu, jobs: Sequence[Job]) -> None:
         self._gpu, self._jobs = gpu, jobs
@@ -74,13 +75,13 @@ class Compiler:
 
     def __enter__(self) -> Self:
         if not self._gpu.simulated:
-            from driftrank.kernels.gpu import compiled, cubin_file
+            from driftrank.kernels.gpu import cubin_file, machine_code
 
             at = self._gpu.capability
             self._missing = [n for n in self._todo if not cubin_file(*self._jobs[n].simulate, at, BLOCK).exists()]
             self._spawn()
-            for job in self._jobs:  # the same world for all, as a rule
-                compiled(*job.unroll, at, BLOCK)
+            for job in self._jobs:  # usually the same world for all
+                machine_code(*job.unroll, at, BLOCK)
         return self
 
     def __exit__(
@@ -92,14 +93,14 @@ class Compiler:
 
     @property
     def pending(self) -> bool:
-        """Whether there are kernels to come."""
+        """True while some jobs have not been yielded."""
         return bool(self._todo)
 
-    def ready(self, wait: bool) -> Iterator[tuple[int, Kernels]]:
-        """The jobs that are ready and were not given before: their numbers and kernels. With ``wait``, at least one."""
+    def ready(self, wait: bool) -> Iterator[tuple[int, GpuKernels]]:
+        """Yield number and kernels of every job that has become ready. With ``wait``, at least one."""
         while self._todo:
             self._spawn()
-            found = [n for n in self._todo if n not in self._missing or self._over(n)]
+            found = [n for n in self._todo if n not in self._missing or self._ended(n)]
             if not found and wait and not self._processes:
                 found = self._todo[:1]
             for n in found:
@@ -109,7 +110,7 @@ class Compiler:
                 return
             time.sleep(0.005)
 
-    def _over(self, n: int) -> bool:
+    def _ended(self, n: int) -> bool:
         process = self._processes.get(n)
         if process is None or process.poll() is None:
             return False
@@ -117,17 +118,17 @@ class Compiler:
         return True
 
     def _spawn(self) -> None:
-        """Start processes for kernels that nobody makes yet, one for each core."""
+        """Start processes for missing kernels, up to one per core."""
         if len(self._missing) < 2:
             return
         for n in self._missing:
             if n in self._todo and n not in self._processes and len(self._processes) < cores():
                 job = self._jobs[n]
-                with tempfile.TemporaryFile() as work:  # a pipe would be full before the process has begun to read
+                with tempfile.TemporaryFile() as work:  # a pipe would be full before the process begins to read
                     try:
-                        pickle.dump((job.alone, job.query, self._gpu.capability), work)
+                        pickle.dump((job.alone, job.queries, self._gpu.capability), work)
                     except (pickle.PicklingError, AttributeError, TypeError):
-                        self._missing = [m for m in self._missing if m != n]  # compiled here when it is asked for
+                        self._missing = [m for m in self._missing if m != n]  # compiled in this process by _load
                         continue
                     work.seek(0)
                     self._processes[n] = subprocess.Popen(
@@ -135,20 +136,20 @@ class Compiler:
                         stdin=work, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                     )  # fmt: skip
 
-    def _load(self, n: int) -> Kernels:
+    def _load(self, n: int) -> GpuKernels:
         job = self._jobs[n]
         made = []
         for template, bindings, arguments in (job.simulate, job.unroll):
-            path = None
+            code = b""
             if not self._gpu.simulated:
-                from driftrank.kernels.gpu import compiled
+                from driftrank.kernels.gpu import machine_code
 
-                path = compiled(template, bindings, arguments, self._gpu.capability, BLOCK)
-            made.append(self._gpu.load(template, bindings, path))
-        return Kernels(job.program, job.world, *made)
+                code = machine_code(template, bindings, arguments, self._gpu.capability, BLOCK)
+            made.append(self._gpu.load(template, bindings, code))
+        return GpuKernels(job.program, job.world, *made)
 
 
 def _environment() -> dict[str, str]:
-    """That of this process, in which driftrank is found where this process has found it."""
+    """The environment variables of this process, with the path of its driftrank."""
     source = str(Path(driftrank.__file__).parents[1])
     return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))}

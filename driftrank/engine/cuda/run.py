@@ -1,4 +1,4 @@
-"""Run units on a GPU: which runs share a kernel, which fit into its memory together, and in what order."""
+"""Run units on a GPU: compile their kernels, split them into batches that fit into memory, and poll these."""
 
 from __future__ import annotations
 
@@ -9,59 +9,21 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from driftrank.engine.cpu import Done
-from driftrank.engine.cuda.batch import Batch, Kernels, batch_bytes
+from driftrank.engine.cuda.batch import Batch, GpuKernels, batch_bytes
 from driftrank.engine.cuda.compiling import Compiler, Job
 from driftrank.engine.cuda.device import Gpu, out_of_memory
-from driftrank.engine.cuda.program import alike
+from driftrank.engine.cuda.groups import Group, grouped
 from driftrank.engine.cuda.views import TILE
-from driftrank.engine.unit import Task, Unit
-from driftrank.policies.program import Program
+from driftrank.engine.task import Task, Unit
 
 #: the part of the free memory that is used
 _SHARE = 0.85
-#: runs of a batch: enough to keep a GPU busy, few enough that little is lost when a simulation is stopped
+#: runs of a batch: enough to keep a GPU busy, few enough to lose little when a simulation is stopped
 _MOST_RUNS = 1 << 19
-#: batches on the GPU at a time: where they are small, several fill it together
+#: batches on the GPU at a time: small ones fill it together
 _MOST_BATCHES = 16
-#: warps that a multiprocessor holds, which is what our kernels have registers for
+#: warps that a multiprocessor holds, by the registers of our kernels
 _WARPS = 16
-
-
-class _Group:
-    """Units that one kernel serves."""
-
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        self.policies: list[int] = []
-        self.programs: list[Program] = []
-        self.units: list[Unit] = []
-        self._setting: dict[int, int] = {}
-
-    def add(self, unit: Unit, program: Program) -> None:
-        if unit.policy not in self._setting:
-            self._setting[unit.policy] = len(self.programs)
-            self.programs.append(program)
-            self.policies.append(unit.policy)
-        self.units.append(unit)
-
-    def settings(self, units: Iterable[Unit]) -> list[int]:
-        """Which program is that of every unit."""
-        return [self._setting[unit.policy] for unit in units]
-
-
-def grouped(task: Task, units: Iterable[Unit]) -> list[_Group]:
-    """Units by the kernel that serves them."""
-    groups: dict[object, _Group] = {}
-    programs: dict[object, Program] = {}
-    for unit in units:
-        policy = task.policies[unit.policy]
-        problem = task.problem(unit.query, policy)
-        if (unit.policy, problem) not in programs:
-            programs[unit.policy, problem] = Program.of(policy, problem)
-        program = programs[unit.policy, problem]
-        key = alike(program, task.environment.users(unit.query))
-        groups.setdefault(key, _Group(task)).add(unit, program)
-    return list(groups.values())
 
 
 def run_on_cuda(
@@ -71,17 +33,17 @@ def run_on_cuda(
     *,
     tick: Callable[[int, int], None] = lambda policy, steps: None,
 ) -> None:
-    """Run units, every run of them in a thread of its own; ``done`` and ``tick`` are called as by
-    :func:`~driftrank.engine.run_on_cpu`, the seconds being the GPU's.
+    """Run units, one GPU thread per run; ``done`` and ``tick`` are called as by
+    :func:`~driftrank.engine.run_on_cpu`, with seconds of the GPU.
 
-    What does not fit into the memory at once is done one part after the other. Ctrl-C stops within a second; what was
-    finished has been handed to ``done``.
+    Units that do not fit into memory together run one part after the other. Ctrl-C stops within a second; finished
+    units have been passed to ``done``.
     """
     gpu = Gpu()
     groups = grouped(task, units)
     lanes = _lanes(gpu, sum(len(unit.runs) for group in groups for unit in group.units))
-    jobs = [Job.of(task, group.policies, group.programs, group.units[0].query) for group in groups]
-    waiting: deque[tuple[_Group, Kernels, list[Unit]]] = deque()
+    jobs = [Job.of(task, group) for group in groups]
+    waiting: deque[tuple[Group, GpuKernels, list[Unit]]] = deque()
     active: list[tuple[Batch, list[Unit]]] = []
     most = _MOST_BATCHES
     with Compiler(gpu, jobs) as compiler:
@@ -99,13 +61,13 @@ def run_on_cuda(
 
 
 def _poll(task: Task, active: list[tuple[Batch, list[Unit]]], done: Done, tick: Callable[[int, int], None]) -> bool:
-    """Look after what is on the GPU; nothing of what is finished stays there. Whether anything has gone on."""
-    moved = False
+    """Advance the batches on the GPU and deliver those that are finished. True if any made progress."""
+    progress = False
     for entry in list(active):
         batch, units = entry
         before = batch.first
         steps = batch.poll()
-        moved |= steps != 0
+        progress |= steps != 0
         after = task.horizon + 1 if steps is None else batch.first
         if after > before:
             for policy, runs in batch.runs_of.items():
@@ -113,7 +75,7 @@ def _poll(task: Task, active: list[tuple[Batch, list[Unit]]], done: Done, tick: 
         if steps is None:
             active.remove(entry)
             _deliver(batch, units, done)
-    return moved
+    return progress
 
 
 def _deliver(batch: Batch, units: Sequence[Unit], done: Done) -> None:
@@ -124,8 +86,8 @@ def _deliver(batch: Batch, units: Sequence[Unit], done: Done) -> None:
         begin = end
 
 
-def _parts(group: _Group, kernels: Kernels, task: Task, free: float) -> Iterable[list[Unit]]:
-    """The units of a group, as many at a time as there is memory for; a unit that is too large is cut."""
+def _parts(group: Group, kernels: GpuKernels, task: Task, free: float) -> Iterable[list[Unit]]:
+    """The units of a group in parts that fit into memory; a unit that is too large is cut."""
     churns, marks = task.environment.churns, len(task.checkpoints)
 
     def fits(runs: int) -> bool:
@@ -152,7 +114,7 @@ def _parts(group: _Group, kernels: Kernels, task: Task, free: float) -> Iterable
 
 
 def _lanes(gpu: Gpu, runs: int) -> int:
-    """How many runs a warp should have: few where there are not enough to keep the GPU busy."""
+    """The number of runs per warp: small if there are not enough runs to keep the GPU busy."""
     lanes = TILE
     while lanes > 1 and runs < lanes * gpu.processors * _WARPS:
         lanes //= 2
@@ -163,24 +125,24 @@ def _start(
     gpu: Gpu,
     task: Task,
     lanes: int,
-    waiting: deque[tuple[_Group, Kernels, list[Unit]]],
+    waiting: deque[tuple[Group, GpuKernels, list[Unit]]],
     active: list[tuple[Batch, list[Unit]]],
     most: int,
 ) -> int:
-    """Put on the GPU what fits beside what is there, up to ``most`` batches; returns how many there is room for."""
+    """Start waiting batches that fit into memory, up to ``most`` in all; returns the most that have fitted."""
     while waiting and len(active) < most:
         group, kernels, units = waiting[0]
         runs = sum(len(unit.runs) for unit in units)
         needed = batch_bytes(kernels.program, task.environment.churns, runs, len(task.checkpoints))
         if active and needed > gpu.free() * _SHARE:
-            return most  # room for it will come
+            return most  # it fits when others are finished
         waiting.popleft()
         try:
             active.append((Batch(gpu, task, kernels, units, group.settings(units), lanes), units))
         except Exception as error:
             if not out_of_memory(error):
                 raise
-            # others use the GPU, too
+            # other processes use the GPU, too
             if active:
                 waiting.appendleft((group, kernels, units))
                 return len(active)

@@ -1,10 +1,10 @@
-"""Arrays of one run among many, in memory where the runs lie side by side.
+"""Views of one run's numbers in memory where runs are interleaved.
 
-The threads of a GPU read neighbouring addresses at once. So runs lie in tiles of 32, the threads of a warp: the first
-number of all 32, then the second of all, and so on. A run's numbers are a view with the constant stride TILE, which
-kernels use as they use any array.
+The threads of a warp read neighbouring addresses at once. So runs are stored in tiles of 32: the first number of all
+32, then the second of all, and so on. The numbers of a run are a view with the constant stride TILE, which kernels use
+like any array.
 
-A base is the address of the memory or, on numba's simulator, an object that holds it as an array.
+A base is an address or, on numba's simulator, an object that holds an array.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import numpy as np
 from numba.cuda import types
 from numba.cuda.core import config
 
-#: runs that lie side by side
+#: interleaved runs
 TILE = 32
 
-#: what a kernel's arguments are on a GPU: bases, and numbers
+#: the types of a kernel's arguments
 BASE = types.uint64
 NUMBER = types.int64
 
 
 def simulated() -> bool:
-    """Whether numba's simulator stands for the GPU."""
+    """True if numba's simulator replaces the GPU."""
     return bool(config.ENABLE_CUDASIM)
 
 
@@ -41,14 +41,14 @@ def _simulated_near_view(array: Any, start: int, count: int, stride: int) -> Any
 
 
 def _far(context: Any, builder: Any, number: Any, base: Any, start: Any, size: Any) -> Any:
-    """A pointer into the GPU's own memory: where that is known, an access costs less."""
+    """A pointer that is declared to be in global memory, which makes accesses cheaper."""
     address = builder.add(base, builder.mul(start, size))
     pointer = builder.inttoptr(address, context.get_data_type(number).as_pointer(1))
     return builder.addrspacecast(pointer, context.get_data_type(number).as_pointer())
 
 
 def _near(context: Any, builder: Any, kind: Any, base: Any, start: Any) -> Any:
-    """A pointer into an array."""
+    """A pointer into a shared array."""
     return builder.gep(context.make_array(kind)(context, builder, base).data, [start])
 
 
@@ -83,12 +83,12 @@ def _intrinsic(dtype: Any, near: bool = False, rows: bool = False) -> Any:
 
 
 def _view_of(dtype: Any) -> Any:
-    """The function ``(base, start, count, stride) -> array`` for one type of numbers; the last three count numbers."""
+    """The function ``(base, start, count, stride) -> array`` of a type; the last three count numbers, not bytes."""
     return _simulated_view if simulated() else _intrinsic(dtype)
 
 
 def _near_view_of(dtype: Any) -> Any:
-    """The same for memory that the threads of a block share, given as an array."""
+    """The same for shared memory, given as an array."""
     return _simulated_near_view if simulated() else _intrinsic(dtype, near=True)
 
 
@@ -99,5 +99,5 @@ int8s = _view_of(np.int8)
 uint64s = _view_of(np.uint64)
 near_float64s = _near_view_of(np.float64)
 near_int32s = _near_view_of(np.int32)
-#: ``(base, start, rows, columns) -> array`` of two dimensions, for what all runs share
+#: ``(base, start, rows, columns) -> array`` of two dimensions, for numbers that all runs share
 float64_rows = _simulated_rows if simulated() else _intrinsic(np.float64, rows=True)

@@ -1,7 +1,6 @@
-"""Simulations on numba's simulator of a GPU, held against those on the processor; run by ``test_run.py``.
+"""Simulations on numba's simulator of a GPU, compared with those on the CPU; run by ``test_run.py``.
 
-What is simulated is decided once, when numba is imported, so all cases run in a process of their own, which prints what
-it found.
+numba chooses the simulator when it is imported, so all cases run in a process of their own, which prints the results.
 """
 
 from __future__ import annotations
@@ -11,7 +10,8 @@ import sys
 import traceback
 import weakref
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from driftrank.clickmodels import CCM, CM, DBN, DCM, PBM, SDBN, UBM, ClickModel
 from driftrank.engine import MEASURES, Task, Unit, run_on_cpu
-from driftrank.engine.cuda import Gpu, batch, device, run
+from driftrank.engine.cuda import Gpu, batch, device, groups, run
 from driftrank.engine.cuda.batch import Batch, batch_bytes
 from driftrank.engine.cuda.views import TILE, simulated
 from driftrank.environments import (
@@ -46,7 +46,7 @@ from driftrank.queries import Queries
 
 LEVELS = {"q": [0.7, 0.1, 0.45, 0.0, 0.2], "r": [0.3, 1.0, 0.5, 0.2, 0.2]}
 CHANGES = {"q": ((7, (0.5,) * 5), (8, (0.1, 0.9, 0.1, 0.2, 0.3)), (30, (0.2,) * 4 + (0.9,)))}
-#: the third is told of changes and starts anew, the fourth looks at features
+#: the third restarts at every change, the fourth is contextual
 SOME = ["CascadeSWUCB:window=9", "CascadeTS", "OracleRestart", "CascadeLinUCB"]
 
 WORLDS: dict[str, Environment] = {
@@ -75,7 +75,7 @@ WORLDS: dict[str, Environment] = {
     "Stationary": Stationary(LEVELS, k=2),
 }
 
-#: users, each with a policy, which other tests simulate on the processor, too
+#: click models, each with a policy
 USERS: dict[ClickModel, str] = {
     CCM(): "CascadeTS",
     CM(): "CascadeKLUCB",
@@ -86,7 +86,7 @@ USERS: dict[ClickModel, str] = {
     UBM(): "RankedEXP3",
 }
 
-#: everything that a case found
+#: the results of a case
 Found = dict[str, Any]
 Values = dict[tuple[int, str, int], list[list[float]]]
 
@@ -105,7 +105,7 @@ def kept_in(values: Values) -> Callable[[Unit, np.ndarray, float], None]:
         assert measures.shape[0] == len(unit.runs)
         assert seconds >= 0
         for i, number in enumerate(unit.runs):
-            assert (unit.policy, unit.query, number) not in values, "handed over twice"
+            assert (unit.policy, unit.query, number) not in values, "delivered twice"
             values[unit.policy, unit.query, number] = measures[i].tolist()
 
     return done
@@ -118,7 +118,7 @@ def on_cpu(task: Task, units: Sequence[Unit], threads: int = 1) -> Values:
 
 
 def compared(task: Task, runs: Sequence[int] = (0, 1)) -> Found:
-    """Policies whose numbers differ, the steps that were reported of each, and what was launched."""
+    """Policies whose numbers differ, the steps reported of each, and the launches."""
     units = units_of(task, runs)
     values: Values = {}
     ticks: Counter[int] = Counter()
@@ -154,6 +154,18 @@ def compared(task: Task, runs: Sequence[int] = (0, 1)) -> Found:
     }
 
 
+@contextmanager
+def gpu_forms() -> Iterator[None]:
+    """Let kernels take the form that they have for GPUs: the simulator calls them from Python, as the CPU does here."""
+
+    def called(function: Kernel, *arguments: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return function.on_gpu(*arguments)
+
+    with patch.object(Kernel, "__call__", called):
+        yield
+
+
 # -- the cases ---------------------------------------------------------------------------------------------------------
 
 
@@ -162,7 +174,7 @@ def every_policy() -> Found:
 
 
 def alarms() -> Found:
-    """Policies that take fright at once, so that 60 steps see alarms and new starts."""
+    """Sensitive detectors, so that 60 steps have alarms and restarts."""
     specs = [
         "GLRTCascadeUCB:delta=0.9,explore=0.3,threshold=jmlr",
         "GLRTCascadeKLUCB:delta=0.9,explore=0.3,threshold=jmlr,restart=local",
@@ -192,20 +204,45 @@ def a_grid() -> Found:
 
 
 def several_sizes() -> Found:
-    """Queries with different numbers of items, each with a kernel of its own."""
+    """Queries with different numbers of items, each with its own kernel."""
     levels = {**LEVELS, "s": [0.9, 0.1, 0.3, 0.5, 0.2, 0.8, 0.05], "t": [0.5, 0.6, 0.2, 0.9, 0.1, 0.3]}
     return compared(task_of(SOME, Abrupt(levels, k=2, period=11)))
 
 
-def more_checkpoints_than_room() -> Found:
+def many_sizes() -> Found:
+    """Queries with different numbers of items that share a kernel, whose memory is larger than a query needs."""
+    few = {f"{n}": np.linspace(0.9, 0.1, n).round(2).tolist() for n in (5, 8, 7)}
+    levels = Queries.of(few).attraction
+    changes = {"7": ((9, tuple(levels["7"][::-1])),)}
+    satisfaction = {"5": 0.5, "8": 0.2, "7": 0.9}
+    models = {query: DBN(satisfaction=(s,) * len(levels[query])) for query, s in satisfaction.items()}
+    worlds = {
+        "Abrupt": Abrupt(few, k=2, period=11),
+        "Churn": Churn(few, k=2, period=5, absent=1),
+        "Replay": Replay(Queries(levels, changes=changes), k=2),
+        "click models of their own": Abrupt(Queries(levels, models=models), k=2, period=11),
+        "UBM": Abrupt(few, k=2, period=11, click_model=UBM()),
+    }
+    specs = [*SOME, "GLRTCascadeKLUCB", "CascadeRegimeTS"]
+    with patch.object(groups, "FEW", 1):
+        return {name: compared(task_of(specs, world)) for name, world in worlds.items()}
+
+
+def every_policy_many_sizes() -> Found:
+    few = {f"{n}": np.linspace(0.9, 0.1, n).round(2).tolist() for n in (6, 5)}
+    with patch.object(groups, "FEW", 1):
+        return compared(task_of(list(policies()), Abrupt(few, k=2, period=11)), (0,))
+
+
+def more_checkpoints_than_memory() -> Found:
     with patch.object(batch, "_RECORDS", 3 * 4 * 8 * len(MEASURES)), patch.object(batch, "_FIRST", 1000):
         return compared(task_of(SOME, WORLDS["Abrupt"], every=1))
 
 
-def more_stretches_than_room() -> Found:
-    """Changes at the same steps in all runs; and at steps of their own, so that some get further than others."""
+def more_segments_than_memory() -> Found:
+    """Changes at the same steps in all runs; and at different steps, so that some runs get further than others."""
     often = PiecewiseRandom(LEVELS, k=2, n_breakpoints=20, horizon=40, spacing=1, times="geometric")
-    with patch.object(batch, "_STRETCHES", 1), patch.object(batch, "_FIRST", 1000):
+    with patch.object(batch, "_SEGMENTS", 1), patch.object(batch, "_FIRST", 1000):
         return {
             "together": compared(task_of(SOME, Drift(LEVELS, k=2, period=30, block=1))),
             "apart": compared(task_of(SOME, often)),
@@ -234,32 +271,33 @@ def in_blocks() -> Found:
 
     def launch(gpu: Gpu, kernel: Any, threads: int, block: int, stream: Any, arguments: Sequence[Any]) -> None:
         held = (device._Held(a._ary) if hasattr(a, "_ary") else a for a in arguments)
-        kernel[-(-threads // block), block](*held)
+        with gpu_forms():
+            kernel[-(-threads // block), block](*held)
 
     with patch.object(Gpu, "launch", launch):
         return compared(task_of(["CascadeSWUCB:window=9", "CascadeKLUCB"], WORLDS["Abrupt"], 12), range(35))
 
 
 def little_memory() -> Found:
-    """Room for the runs of one tile: the second of two units is cut."""
+    """Memory for the runs of one tile: the second of two units is cut."""
     task = task_of(["CascadeSWUCB:window=9"], WORLDS["Abrupt"], 12)
     with patch.object(Gpu, "free", lambda gpu: 1.01 * bytes_of(task, TILE) / run._SHARE):
         return compared(task, range(20))
 
 
 def bytes_of(task: Task, runs: int) -> int:
-    """What a batch of the only policy takes."""
+    """The memory of a batch of the only policy."""
     (group,) = run.grouped(task, units_of(task))
-    program = run.Job.of(task, group.policies, group.programs, group.units[0].query).program
+    program = run.Job.of(task, group).program
     return batch_bytes(program, task.environment.churns, runs, len(task.checkpoints))
 
 
 class OutOfMemory:
-    """Allocations that fail, in the words of the driver, as long as a batch is too large for what is there."""
+    """Allocations that fail a number of times, with the error of the driver."""
 
     def __init__(self, failures: int) -> None:
         self.left = failures
-        self.real = batch.room_for
+        self.real = batch.allocated
 
     def __call__(self, count: int, dtype: Any) -> Any:
         if self.left:
@@ -269,16 +307,16 @@ class OutOfMemory:
 
 
 def out_of_memory_for_a_while() -> Found:
-    with patch.object(batch, "room_for", OutOfMemory(3)):
+    with patch.object(batch, "allocated", OutOfMemory(3)):
         return compared(task_of(["CascadeSWUCB:window=9"], WORLDS["Abrupt"]), range(5))
 
 
 class Memory:
-    """A GPU with so many bytes; its driver says that more is free, not knowing what others are about to take."""
+    """A GPU with a number of bytes, whose driver reports more free memory than there is."""
 
     def __init__(self, size: int) -> None:
         self.left = size
-        self.real = batch.room_for
+        self.real = batch.allocated
 
     def __call__(self, count: int, dtype: Any) -> Any:
         size = max(1, count) * np.dtype(dtype).itemsize
@@ -293,12 +331,12 @@ class Memory:
         self.left += size
 
 
-def room_for_one_batch() -> Found:
-    """What finds no room waits for what is there, even if it is a single run."""
+def memory_for_one_batch() -> Found:
+    """A batch that does not fit waits for the one before, even if it is a single run."""
     found = {}
     task = task_of(["CascadeSWUCB:window=9"], WORLDS["Abrupt"], 12)
     for name, runs in {"one run": 1, "a tile": TILE}.items():
-        with patch.object(batch, "room_for", Memory(bytes_of(task, runs))), patch.object(run, "_MOST_RUNS", runs):
+        with patch.object(batch, "allocated", Memory(bytes_of(task, runs))), patch.object(run, "_MOST_RUNS", runs):
             found[name] = compared(task, range(2 if runs == 1 else 40))
     return found
 
@@ -306,7 +344,7 @@ def room_for_one_batch() -> Found:
 def never_enough_memory() -> Found:
     values: Values = {}
     task = task_of(["CascadeSWUCB:window=9"], WORLDS["Abrupt"])
-    with patch.object(batch, "room_for", OutOfMemory(10**9)), patch.object(Gpu, "free", lambda gpu: 12345.0):
+    with patch.object(batch, "allocated", OutOfMemory(10**9)), patch.object(Gpu, "free", lambda gpu: 12345.0):
         try:
             run.run_on_cuda(task, units_of(task), kept_in(values))
         except MemoryError as error:
@@ -315,13 +353,13 @@ def never_enough_memory() -> Found:
 
 
 def another_error() -> Found:
-    """An error that is not about memory is not taken for one."""
+    """An error other than a lack of memory is raised."""
     task = task_of(["CascadeSWUCB:window=9"], WORLDS["Abrupt"])
 
     def broken(count: int, dtype: Any) -> Any:
         raise RuntimeError("CUDA_ERROR_ILLEGAL_ADDRESS")
 
-    with patch.object(batch, "room_for", broken):
+    with patch.object(batch, "allocated", broken):
         try:
             run.run_on_cuda(task, units_of(task), kept_in({}))
         except RuntimeError as error:
@@ -330,7 +368,7 @@ def another_error() -> Found:
 
 
 def interrupted() -> Found:
-    """Ctrl-C between launches, while the third of four batches is on its way."""
+    """Ctrl-C between launches, during the third of four batches."""
     task = task_of(["CascadeSWUCB:window=9"], WORLDS["Abrupt"])
     units = units_of(task, range(6))
     values: Values = {}
@@ -357,7 +395,7 @@ def interrupted() -> Found:
 
 
 def odd_runs_and_one_step() -> Found:
-    """Runs that are left of a simulation that was stopped, and the shortest simulation."""
+    """The remaining runs of a simulation that was stopped, and the shortest simulation."""
     return {
         "odd runs": compared(task_of(SOME, WORLDS["Abrupt"]), [11, 3, 4000]),
         "one step": compared(task_of(SOME, WORLDS["Abrupt"], horizon=1)),
@@ -391,7 +429,7 @@ def threads_and_gpu() -> Found:
 
 
 def by_simulate() -> Found:
-    """The whole way, from ``driftrank.simulate``."""
+    """From ``driftrank.simulate`` on."""
     import driftrank as dr
 
     def simulated(where: str) -> Any:
@@ -403,24 +441,25 @@ def by_simulate() -> Found:
 
 
 CASES = [
-    every_policy, alarms, every_environment, every_click_model, a_grid, several_sizes, more_checkpoints_than_room,
-    more_stretches_than_room, steps_by_and_by, more_than_a_tile, in_blocks, little_memory, out_of_memory_for_a_while,
-    room_for_one_batch, never_enough_memory, another_error, interrupted, odd_runs_and_one_step, nothing_to_do,
+    every_policy, alarms, every_environment, every_click_model, a_grid, several_sizes, many_sizes,
+    every_policy_many_sizes, more_checkpoints_than_memory,
+    more_segments_than_memory, steps_by_and_by, more_than_a_tile, in_blocks, little_memory, out_of_memory_for_a_while,
+    memory_for_one_batch, never_enough_memory, another_error, interrupted, odd_runs_and_one_step, nothing_to_do,
     threads_and_gpu, by_simulate,
 ]  # fmt: skip
 
 
-def called_as_on_a_gpu(function: Kernel, *arguments: Any) -> Any:
-    """The simulator calls kernels from Python, where they would take the form that they have for processors."""
-    with np.errstate(all="ignore"):
-        return function.on_gpu(*arguments)
-
-
 def main() -> None:
     assert simulated(), "NUMBA_ENABLE_CUDASIM=1 must be set"
-    Kernel.__call__ = called_as_on_a_gpu  # type: ignore[method-assign]
-    batch._WANTED = 1e9  # launches as long as they may be: on the simulator, time says nothing
-    sys.setswitchinterval(0.001)  # it looks in a loop whether a thread has ended, and keeps it from running meanwhile
+    real = Gpu.launch
+
+    def launch(*arguments: Any) -> None:
+        with gpu_forms():
+            real(*arguments)
+
+    Gpu.launch = launch  # type: ignore[method-assign]
+    batch._WANTED = 1e9  # launches as long as possible: time on the simulator means nothing
+    sys.setswitchinterval(0.001)  # it polls threads in a loop, which keeps them from running
     found: Found = {"environments": sorted({type(world).__name__ for world in WORLDS.values()})}
     for case in CASES:
         try:

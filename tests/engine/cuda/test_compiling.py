@@ -1,4 +1,4 @@
-"""Kernels of several policies compiled at once, each in a process, without a GPU."""
+"""Kernels of several policies compiled in parallel processes, without a GPU."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ import pytest
 
 from driftrank.engine import Task, Unit
 from driftrank.environments import Stationary
-from driftrank.kernels import compile as compiler
+from driftrank.kernels import cache as kernel_cache
 from driftrank.policies.base import Policy
-from driftrank.policies.cascade_ucb1 import CascadeUCB1
-from driftrank.policies.random import Random
+from driftrank.policies.stationary.cascade_ucb1 import CascadeUCB1
+from driftrank.policies.stationary.random import Random
 
 pytest.importorskip("numba_cuda")
 
 from driftrank.engine.cuda.compiling import Compiler, Job
+from driftrank.engine.cuda.groups import grouped
 from driftrank.engine.cuda.program import BLOCK
-from driftrank.engine.cuda.run import grouped
 from driftrank.kernels import gpu
 
 WORLD = Stationary([[0.9, 0.5, 0.1, 0.1]], k=2)
 
-#: what the compiler asks of a GPU; kernels are not loaded, so it is handed the files with their machine code
-GPU: Any = SimpleNamespace(simulated=False, capability=(9, 0), load=lambda template, bindings, path: path)
+#: the attributes of a GPU that the compiler uses; kernels are replaced by their machine code
+GPU: Any = SimpleNamespace(simulated=False, capability=(9, 0), load=lambda template, bindings, code: code)
 
 
 def jobs(*policies: Policy) -> list[Job]:
     task = Task(policies, WORLD, 100, 0, (100,))
     groups = grouped(task, [Unit(p, WORLD.names[0], (0,)) for p in range(len(policies))])
-    return [Job.of(task, group.policies, group.programs, WORLD.names[0]) for group in groups]
+    return [Job.of(task, group) for group in groups]
 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, of this process and of those that it starts."""
+    """An empty cache for this process and those that it starts."""
     folder = tmp_path / "kernels"
     folder.mkdir()
     monkeypatch.setenv("DRIFTRANK_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(compiler, "_usable_cache_directory", lambda: folder)
+    monkeypatch.setattr(kernel_cache, "kernel_directory", lambda: folder)
     return folder
 
 
@@ -60,7 +60,7 @@ def compiled_here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def check_all(given: list[Job], cache: Path) -> None:
-    """Every job comes once, and its machine code is there."""
+    """Every job is yielded once, with its machine code."""
     found: dict[int, Any] = {}
     with Compiler(GPU, given) as compiling:
         while compiling.pending:
@@ -69,16 +69,18 @@ def check_all(given: list[Job], cache: Path) -> None:
                 found[n] = kernels
     assert sorted(found) == list(range(len(given)))
     for n, job in enumerate(given):
-        for part, path in ((job.simulate, found[n].simulate), (job.unroll, found[n].unroll)):
-            assert path == gpu.cubin_file(*part, GPU.capability, BLOCK)
+        for part, code in ((job.simulate, found[n].simulate), (job.unroll, found[n].unroll)):
+            path = gpu.cubin_file(*part, GPU.capability, BLOCK)
             assert path.parent == cache
-            assert path.read_bytes().startswith(b"\x7fELF")
+            assert path.read_bytes() == code
+            assert code.startswith(b"\x7fELF")
 
 
-def test_several_at_once_and_found_again(cache: Path, compiled_here: list[str]) -> None:
+@pytest.mark.slow
+def test_several_in_parallel_and_from_the_cache(cache: Path, compiled_here: list[str]) -> None:
     given = jobs(CascadeUCB1(), Random())
     check_all(given, cache)
-    assert compiled_here == ["unroll"]  # the same world for both; the policies were compiled elsewhere
+    assert compiled_here == ["unroll"]  # the same world for both; the policies were compiled in other processes
     before = {path: path.stat().st_mtime_ns for path in cache.iterdir()}
     assert len([path for path in before if path.suffix == ".cubin"]) == 3
     with Compiler(GPU, jobs(CascadeUCB1(), Random())) as compiling:
@@ -87,12 +89,13 @@ def test_several_at_once_and_found_again(cache: Path, compiled_here: list[str]) 
     assert {path: path.stat().st_mtime_ns for path in cache.iterdir()} == before
 
 
-def test_one_alone_is_compiled_here(cache: Path, compiled_here: list[str]) -> None:
+def test_a_single_kernel_is_compiled_in_this_process(cache: Path, compiled_here: list[str]) -> None:
     check_all(jobs(Random()), cache)
     assert sorted(compiled_here) == ["simulate", "unroll"]
 
 
-def test_a_policy_that_cannot_be_sent(cache: Path, compiled_here: list[str]) -> None:
+@pytest.mark.slow
+def test_a_policy_that_cannot_be_pickled(cache: Path, compiled_here: list[str]) -> None:
     class _Own(Random):
         pass
 
@@ -100,7 +103,8 @@ def test_a_policy_that_cannot_be_sent(cache: Path, compiled_here: list[str]) -> 
     assert sorted(compiled_here) == ["simulate", "unroll"]
 
 
-def test_a_policy_that_others_do_not_know(
+@pytest.mark.slow
+def test_a_policy_that_other_processes_cannot_import(
     cache: Path, compiled_here: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class _Typed(Random):
@@ -113,7 +117,7 @@ def test_a_policy_that_others_do_not_know(
     assert sorted(compiled_here) == ["simulate", "unroll"]
 
 
-def test_processes_end_with_whom_they_work_for(cache: Path) -> None:
+def test_processes_end_with_the_compiler(cache: Path) -> None:
     with Compiler(GPU, jobs(CascadeUCB1(), Random())) as compiling:
         processes = list(compiling._processes.values())
         assert processes

@@ -1,4 +1,4 @@
-"""Policies and environments made ready for a GPU: what is compiled, where the state lies, who shares a kernel."""
+"""Policies and environments prepared for a GPU: compiled code, places of the state, shared kernels."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ pytest.importorskip("numba_cuda")
 from numba.cuda.cudadrv import nvrtc
 
 from driftrank.engine.cuda.compiling import Job
+from driftrank.engine.cuda.groups import FEW, capacity_for, grouped
 from driftrank.engine.cuda.program import BLOCK, NEAR
-from driftrank.engine.cuda.run import grouped
 from driftrank.kernels import gpu
 
 LEVELS = {"q": [0.7, 0.5, 0.45, 0.3, 0.2, 0.2, 0.1, 0.05, 0.02, 0.0]}
 H200 = (9, 0)
+PARTS = ("simulate", "unroll")
 OLDEST = min(cc for cc in nvrtc.get_supported_ccs() if cc >= (7, 0))
 
 WORLDS: dict[str, Environment] = {
@@ -40,7 +41,7 @@ WORLDS: dict[str, Environment] = {
 def jobs(specs: list[str], world: Environment = WORLDS["Abrupt"], horizon: int = 1000) -> list[Job]:
     task = Task(tuple(map(parse_policy, specs)), world, horizon, 0, (horizon,))
     units = [Unit(p, query, (0,)) for p in range(len(specs)) for query in world.names]
-    return [Job.of(task, group.policies, group.programs, group.units[0].query) for group in grouped(task, units)]
+    return [Job.of(task, group) for group in grouped(task, units)]
 
 
 def job(spec: str, world: str = "Abrupt") -> Job:
@@ -54,7 +55,7 @@ def policy_ptx(spec: str, world: str = "Abrupt", capability: tuple[int, int] = H
 
 
 def check_arithmetic(text: str) -> None:
-    """Every operation is rounded by itself, in double precision, as on a processor; and nothing is called."""
+    """Every operation is rounded separately, in double precision, as on a CPU; there are no calls."""
     assert not re.search(r"\b(fma|mad)\.[\w.]*f\d\d", text)
     assert not re.search(r"\b(add|sub|mul|div|sqrt|rcp)\.f64", text)  # free to be fused
     assert not re.search(r"approx|\.ftz|\.f32|\.full", text)
@@ -64,6 +65,7 @@ def check_arithmetic(text: str) -> None:
 EXAMPLES = ["CascadeDUCB", "CascadeSWUCB", "CascadeKLUCB", "CascadeTS", "GLRTCascadeKLUCB"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", EXAMPLES)
 def test_policies(spec: str) -> None:
     text = policy_ptx(spec)
@@ -90,6 +92,7 @@ def test_items_that_come_and_go() -> None:
     check_arithmetic(policy_ptx("CascadeDUCB", "Churn"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
 def test_environments(world: str) -> None:
     text = gpu.ptx_of(*job("Random", world).unroll, H200, BLOCK)
@@ -100,16 +103,55 @@ def test_environments(world: str) -> None:
 # -- without compiling -------------------------------------------------------------------------------------------------
 
 
-def test_who_shares_a_kernel() -> None:
+def test_shared_kernels() -> None:
     windows = ["CascadeSWUCB:window=10", "CascadeSWUCB:window=999", "CascadeSWUCB:epsilon=1.5"]
     assert [made.policies for made in jobs(windows)] == [(0, 1, 2)]
     assert [made.policies for made in jobs([*windows, "CascadeDUCB"])] == [(0, 1, 2), (3,)]
     two = Abrupt({"q": LEVELS["q"], "r": LEVELS["q"][1:]}, k=3)
-    assert [made.program.L for made in jobs(["CascadeDUCB"], two)] == [10, 9]
+    assert [made.program.capacity for made in jobs(["CascadeDUCB"], two)] == [10, 9]
 
 
-def test_what_a_kernel_knows() -> None:
-    """What its policies have in common and no horizon changes; the rest it reads for every run."""
+def sizes(*numbers: int) -> Environment:
+    return Abrupt({f"{L} items": np.linspace(0.9, 0.1, L).tolist() for L in numbers}, k=3)
+
+
+@pytest.mark.parametrize(("L", "capacity"), [(1, 1), (2, 2), (3, 4), (16, 16), (17, 32), (1000, 1024)])
+def test_capacity(L: int, capacity: int) -> None:
+    assert capacity_for(L) == capacity
+
+
+def test_many_numbers_of_items_share_kernels() -> None:
+    few = jobs(["CascadeSWUCB"], sizes(*range(9, 9 + FEW)))
+    assert [(made.program.varies, made.program.capacity) for made in few] == [(False, L) for L in range(9, 9 + FEW)]
+    many = jobs(["CascadeSWUCB", "CascadeDUCB"], sizes(*range(10, 34)))
+    assert [(made.program.varies, made.program.capacity) for made in many] == [
+        (True, 16), (True, 32), (False, 33), (True, 16), (True, 32), (False, 33)
+    ]  # fmt: skip
+    assert [len(made.queries) for made in many[:3]] == [7, 16, 1]
+    assert "L" not in many[0].program.fixed
+    assert many[2].program.fixed["L"] == 33
+
+
+def test_a_kernel_for_many_numbers_of_items_does_not_depend_on_which() -> None:
+    for spec in ("CascadeSWUCB", "GLRTCascadeKLUCB"):
+        (one,) = jobs([spec], sizes(9, 10, 11, 12, 13))
+        (other,) = jobs([spec], sizes(16, 15, 14, 12, 9, 10))
+        assert one.program.begin == other.program.begin
+        keys = [gpu.cubin_file(*getattr(made, part), H200, BLOCK) for made in (one, other) for part in PARTS]
+        assert keys[:2] == keys[2:]
+
+
+def test_a_kernel_for_many_numbers_of_items_compiles() -> None:
+    world = Churn(sizes(9, 10, 11, 12, 13).queries, k=3, absent=2)
+    (made,) = jobs(["CascadeSWUCB"], world)
+    for part in PARTS:
+        text = gpu.ptx_of(*getattr(made, part), H200, BLOCK)
+        check_arithmetic(text)
+        assert gpu.assembled(text, H200).startswith(b"\x7fELF")
+
+
+def test_parameters_that_are_compiled_in() -> None:
+    """Parameters that its policies share and that do not depend on the horizon are compiled in; others are read."""
     (apart,) = jobs(["CascadeSWUCB:window=10,ties=index", "CascadeSWUCB:window=20,ties=random"])
     assert not {"window", "ties"} & apart.program.fixed.keys()
     (alike,) = jobs(["CascadeSWUCB:window=10,ties=index", "CascadeSWUCB:window=20,ties=index"])
@@ -120,8 +162,8 @@ def test_what_a_kernel_knows() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, cls in policies().items() if cls.__module__.startswith("driftrank.")])
-def test_where_the_state_lies(name: str) -> None:
-    """Fields lie side by side, and hold what they hold on a processor."""
+def test_places_of_the_state(name: str) -> None:
+    """Fields are adjacent, and have the same values as on a CPU."""
     program = job(name).program
     (on_cpu,) = program.programs
     features = np.arange(100.0).reshape(10, 10) if on_cpu.policy.contextual else None
@@ -134,7 +176,7 @@ def test_where_the_state_lies(name: str) -> None:
     taken = {False: np.zeros(len(floats), int), True: np.zeros(len(ints), int)}
     for field, f in on_cpu.layout.fields:
         begin = program.begin[field]
-        place = slice(begin, begin + math.prod(f.shape(program.L, program.K)))
+        place = slice(begin, begin + math.prod(f.shape(program.capacity, program.K)))
         assert (ints if f.integer else floats)[place].tolist() == views[field].ravel().tolist(), field
         taken[f.integer][place] += 1
     assert (taken[False] == 1).all()

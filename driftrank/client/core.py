@@ -1,0 +1,276 @@
+"""The logic of both clients, written once: settings, retries, fallback, feedback in the background."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import time
+import weakref
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from ..wire import Counted, Feedback, FeedbackResult
+from . import calls
+from .calls import Call
+from .connection import NO_ANSWER, http_options
+from .errors import ServiceError
+from .outbox import Outbox
+from .retrying import Attempts, Rules
+from .tally import Tally
+
+T = TypeVar("T")
+
+#: status, headers and body
+Answer = tuple[int, Mapping[str, str], bytes]
+
+
+class Runtime(Protocol):
+    """Everything that takes time: requests, sleeping, waiting for a change, the background sender.
+
+    The methods of the clients are coroutines over a runtime. On threads (:class:`~.threads.Threads`) none of them ever
+    suspends, so that a coroutine runs to its end in one step; on an event loop
+    (:class:`~.event_loop.EventLoop`) some do.
+    """
+
+    def __init__(self, options: Mapping[str, Any]) -> None: ...
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """Held while shared state changes, never across an await."""
+
+    async def request(self, call: Call[Any], timeout: float) -> Answer:
+        """Make one attempt."""
+
+    async def sleep(self, seconds: float) -> None: ...
+
+    async def until(self, condition: Callable[[], object], timeout: float | None = None) -> bool:
+        """Wait for a condition, at most ``timeout`` seconds; return whether it holds."""
+
+    def notify(self) -> None:
+        """Have all conditions evaluated again."""
+
+    def start(self, sender: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+        """Run the sender in the background; return False if it already runs."""
+
+    async def join(self, timeout: float) -> None:
+        """Wait for the end of the sender."""
+
+    async def close(self) -> None:
+        """Close the connections."""
+
+
+class Core:
+    """A connection to a ranking service.
+
+    Parameters
+    ----------
+    url, key
+        The address of the service, and a key if it requires one.
+    ranker
+        The ranker that ranks.
+    timeout, retries, deadline
+        Seconds for one attempt, attempts after the first, and seconds for a call with all its attempts. A call is
+        repeated if it cannot be sent, is not answered in time, or is answered by 429, 502, 503 or 504. The wait before
+        it doubles, or is as long as the service asks for. Repeating is safe: calls carry an event id.
+    batch, flush_seconds, queue
+        Feedback is sent in the background, ``batch`` at a time or after ``flush_seconds``. While the service is
+        unreachable up to ``queue`` feedbacks are kept; then the oldest are dropped, counted (``dropped``) and logged.
+        Closing the client sends the rest, and so does the end of the program.
+    """
+
+    _runtime_class: ClassVar[type[Runtime]]
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:8080",
+        *,
+        key: str | None = None,
+        ranker: str = "default",
+        timeout: float = 2.0,
+        retries: int = 3,
+        deadline: float = 10.0,
+        batch: int = 100,
+        flush_seconds: float = 1.0,
+        queue: int = 10_000,
+    ) -> None:
+        self.name = ranker
+        self._rules = Rules(timeout, retries, deadline)
+        self._outbox = Outbox(batch, flush_seconds, queue)
+        self._fallbacks = Tally("the baseline was shown instead of an answer")
+        self._options = http_options(url, key)
+        self._flushing = 0  # callers that wait until everything is sent
+        self._flushes = 0  # such calls so far
+        self._closed = False
+        self._runtime = self._runtime_class(self._options)
+        _clients.add(self)
+
+    @property
+    def dropped(self) -> int:
+        """Feedbacks that were never counted: the queue was full, or the service refused them."""
+        return self._outbox.dropped.count
+
+    @property
+    def waiting(self) -> int:
+        """Feedbacks that are still to be sent."""
+        return len(self._outbox)
+
+    @property
+    def outcomes(self) -> Counter[str]:
+        """Outcomes of the feedback that was sent in the background."""
+        return Counter(self._outbox.outcomes)
+
+    @property
+    def fallbacks(self) -> int:
+        """Rankings that were the baseline because the service did not answer."""
+        return self._fallbacks.count
+
+    @property
+    def _path(self) -> str:
+        return calls.ranker_path(self.name)
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    async def _send(self, call: Call[T], rules: Rules | None = None) -> T:
+        attempts = Attempts(call, rules or self._rules)
+        while True:
+            try:
+                status, headers, body = await self._runtime.request(call, attempts.timeout())
+            except NO_ANSWER as error:
+                wait = attempts.failed(error)
+            else:
+                again = attempts.answered(status, headers, body)
+                if again is None:
+                    return call.read(status, body, attempts.repeated)
+                wait = again
+            await self._runtime.sleep(wait)
+
+    async def _send_all(self, parts: Iterable[Call[Counted]]) -> Counted:
+        return calls.total([await self._send(call) for call in parts])
+
+    async def _rank(self, call: Call[T], fallback: Callable[[], T] | None) -> T:
+        if fallback is None:
+            return await self._send(call)
+        try:
+            return await self._send(call, self._rules.prompt)
+        except ServiceError as error:
+            if not error.blameless:
+                raise
+            self._fallbacks.add(1, error)
+            return fallback()
+
+    # -- feedback in the background --------------------------------------------------------------------------------
+
+    async def _feedback(self, feedback: Feedback, wait: bool) -> FeedbackResult | None:
+        if not feedback.event_id:  # of a fallback
+            return calls.NEVER_SEEN if wait else None
+        body = calls.feedback_body(feedback)
+        if wait:
+            (result,) = await self._send(calls.feedback(self.name, [body]))
+            return result
+        with self._runtime.lock:
+            if self._closed:
+                raise RuntimeError("feedback: this client is closed")
+            self._outbox.put(body)
+            self._start()
+            if len(self._outbox) == 1 or self._outbox.full:
+                self._runtime.notify()
+        return None
+
+    async def _flush(self, timeout: float | None) -> bool:
+        with self._runtime.lock:
+            self._outbox.impatient()
+            self._flushing += 1
+            self._flushes += 1
+            if len(self._outbox):
+                self._start()
+            self._runtime.notify()
+        try:
+            return await self._runtime.until(lambda: not len(self._outbox), timeout) and not self._outbox.abandoned
+        finally:
+            with self._runtime.lock:
+                self._flushing -= 1
+
+    async def _close(self, timeout: float) -> None:
+        if self._closed:
+            return
+        if len(self._outbox):
+            await self._flush(timeout)
+        with self._runtime.lock:
+            self._closed = True
+            self._runtime.notify()
+        atexit.unregister(self._at_exit)
+        try:
+            await self._runtime.join(self._rules.timeout)
+        finally:  # also if this call is cancelled
+            await self._abandon()
+
+    async def _abandon(self) -> None:
+        with self._runtime.lock:
+            self._outbox.abandon()
+            self._runtime.notify()  # callers of flush() may be waiting
+        await self._runtime.close()
+
+    def _start(self) -> None:
+        if self._runtime.start(self._work):
+            atexit.register(self._at_exit)
+
+    async def _work(self) -> None:
+        """Send feedback until the client is closed."""
+        box, until = self._outbox, self._runtime.until
+        while True:
+            await until(lambda: len(box) or self._closed)
+            await until(lambda: box.full or self._flushing or self._closed, box.flush_seconds)
+            if self._closed:
+                return
+            before = self._flushes
+            wait = await self._send_batch()
+            # a flush cuts the wait short, also one that began during the request
+            await until(lambda: self._closed or self._flushes > before, wait)  # noqa: B023
+
+    async def _send_batch(self) -> float:
+        """Send one batch; return the seconds to wait before the next."""
+        with self._runtime.lock:
+            bodies = self._outbox.take()
+        wait = 0.0
+        try:
+            results = await self._send(calls.feedback(self.name, bodies), self._rules.once)
+        except ServiceError as error:
+            with self._runtime.lock:
+                wait = self._outbox.failed(error)
+        else:
+            with self._runtime.lock:
+                self._outbox.sent(results)
+        self._runtime.notify()
+        return wait
+
+    async def _send_rest(self, seconds: float) -> None:
+        """Send what is left without the background sender, for at most so many seconds."""
+        end = time.monotonic() + seconds
+        while len(self._outbox) and (left := end - time.monotonic()) > 0:
+            await self._runtime.sleep(min(await self._send_batch(), left))
+        await self._abandon()
+
+    def _at_exit(self) -> None:
+        """Send the rest at the end of the program."""
+        raise NotImplementedError
+
+    def _forked(self) -> None:
+        """A forked process has no threads; connections and queued feedback belong to its parent."""
+        if not self._closed:
+            self._outbox = Outbox(self._outbox.batch, self._outbox.flush_seconds, self._outbox.capacity)
+            self._flushing = 0
+            self._runtime = self._runtime_class(self._options)
+
+
+_clients: weakref.WeakSet[Core] = weakref.WeakSet()
+
+
+def _renew() -> None:
+    for client in list(_clients):
+        client._forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)

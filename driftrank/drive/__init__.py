@@ -1,0 +1,1 @@
+"""Simulated users for a running service, and warm starts from a log."""

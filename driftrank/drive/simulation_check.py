@@ -1,0 +1,127 @@
+"""Compare served lists with a simulation: every list, and the regret at every step, to the last bit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from driftrank.engine import Simulator, Task, Unit
+from driftrank.engine.users import Users
+from driftrank.environments.base import Environment
+from driftrank.policies.base import Policy
+from driftrank.policies.parameters import is_duration
+from driftrank.policies.registry import default_policy, parse_policy
+from driftrank.wire import RankerSettings
+
+if TYPE_CHECKING:
+    from driftrank.drive.drive import Drive
+    from driftrank.drive.result import DriveResult
+
+#: beyond this number of steps only the learner is compared, not the simulator
+_MAX_STEPS = 200_000_000
+
+
+@dataclass(frozen=True)
+class SimulationCheck:
+    """The result of a comparison."""
+
+    lists: int  #: lists that were compared
+    difference: tuple[str, int] | None  #: query and step of the first list that differs
+    regret: NDArray[np.float64]  #: cumulative, by query and step, as simulated
+    simulator: bool  #: the batch simulator was compared, too; it needs a horizon
+
+    @property
+    def same(self) -> bool:
+        return self.difference is None
+
+    def summary(self) -> dict[str, Any]:
+        against = ["learner", "simulator"] if self.simulator else ["learner"]
+        return {"same": self.same, "lists": self.lists, "difference": self.difference, "against": against}
+
+    def __str__(self) -> str:
+        against = "the learner and the simulator" if self.simulator else "the learner"
+        if self.difference is None:
+            return f"all {self.lists:,} lists are the same as those of {against}, and so is the regret at every step"
+        query, step = self.difference
+        return f"served and simulated lists differ at step {step} of query {query!r}"
+
+
+def why_not_checked(drive: Drive, environment: Environment) -> str:
+    """The reason why the drive cannot be compared with a simulation; empty if it can."""
+    if not drive.faults.none:
+        return "in a simulation feedback is never delayed, dropped or duplicated"
+    if environment.churns:
+        return "in a simulation new items replace old ones in their slots, in a service they do not"
+    return ""
+
+
+def why_ranker_not_checked(settings: RankerSettings) -> str:
+    """The reason why a ranker cannot be compared with a simulation; empty if it can."""
+    policy = policy_of(settings)
+    if settings.mode != "live" or settings.holdout:
+        return "the ranker must be live, without a holdout"
+    if settings.second_click != "refuse":
+        return "the ranker must learn from clicks at once (second_click = 'refuse')"
+    if getattr(policy, "half_life", None) is not None or is_duration(getattr(policy, "window", None)):
+        return f"{policy.spec} forgets by the clock, which a simulation does not have"
+    return ""
+
+
+def policy_of(settings: RankerSettings) -> Policy:
+    return default_policy() if settings.policy is None else parse_policy(settings.policy)
+
+
+def compare_with_simulation(result: DriveResult, settings: RankerSettings, environment: Environment) -> SimulationCheck:
+    """Run the ranker's policy with the same users without the service, and compare."""
+    policy = policy_of(settings)
+    regret = np.full_like(result.regret, np.nan)
+    served = result.cumulative()
+    difference = None
+    for n, (query, done) in enumerate(zip(result.queries, result.done.tolist(), strict=True)):
+        lists, regret[n, :done] = learner_lists(policy, settings, environment, query, result.seed, done)
+        other = (lists != result.lists[n, :done]).any(axis=1) | (regret[n, :done] != served[n, :done])
+        if difference is None and other.any():
+            difference = (query, int(np.argmax(other)) + 1)
+    simulator = (
+        (settings.k, settings.seed) == (environment.k, result.seed)
+        and settings.horizon is not None
+        and result.steps <= settings.horizon <= _MAX_STEPS // len(result.queries)
+    )
+    if simulator and settings.horizon is not None:
+        task = Task((policy,), environment, settings.horizon, result.seed, tuple(range(1, result.steps + 1)))
+        compiled = Simulator(task, 0)
+        for n, (query, done) in enumerate(zip(result.queries, result.done.tolist(), strict=True)):
+            measures = compiled.run(Unit(0, query, (0,)), lambda steps: True)
+            assert measures is not None
+            simulated = measures[0, :done, :3].T  # regret, reward, clicks
+            ours = (served[n], np.cumsum(result.reward[n]), np.cumsum(result.clicks[n]))
+            other = (simulated != np.array(ours)[:, :done]).any(axis=0)
+            if difference is None and other.any():
+                difference = (query, int(np.argmax(other)) + 1)
+    return SimulationCheck(int(result.done.sum()), difference, regret, simulator)
+
+
+def learner_lists(
+    policy: Policy, settings: RankerSettings, environment: Environment, query: str, seed: int, steps: int
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """The lists of a learner with the ranker's settings, and the cumulative regret."""
+    items = range(len(environment.queries[query]))
+    features = environment.features(query) if policy.contextual else None
+    learner = policy.start(
+        items, settings.k, features=features, seed=settings.seed, horizon=settings.horizon, query=query,
+        slots=max(settings.k, len(items)),
+    )  # fmt: skip
+    users = Users(environment, query, 0, seed)
+    lists, regret = np.zeros((steps, environment.k), np.int32), np.zeros(steps)
+    total = 0.0
+    for t in range(1, steps + 1):
+        users.go_to(t)
+        ranking = learner.rank(k=environment.k)
+        value, clicks = users.meet(ranking)
+        learner.update(ranking, [int(position in clicks) for position in range(1, environment.k + 1)])
+        total += users.optimal - value
+        lists[t - 1], regret[t - 1] = ranking, total
+    return lists, regret

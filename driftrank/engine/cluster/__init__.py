@@ -1,0 +1,1 @@
+"""Simulations on many machines: joblib with its Dask backend."""

@@ -1,0 +1,1 @@
+"""Every policy in every environment of a suite, with significance."""

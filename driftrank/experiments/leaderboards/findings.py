@@ -1,0 +1,129 @@
+"""The findings of a leaderboard in text, all computed from its numbers."""
+
+from __future__ import annotations
+
+import math
+
+from driftrank.experiments.leaderboards.result import LEVEL, Leaderboard
+from driftrank.experiments.leaderboards.significance import holm
+
+#: the policy that forgetting is compared with
+NEVER_FORGETS = "CascadeTS"
+#: detection has failed if a policy detects a smaller share of the breakpoints
+HALF = 0.5
+#: more false alarms per run than that, in a stationary environment, are too many
+TOLERATED = 1.0
+
+
+def forgetting(x: Leaderboard) -> list[str]:
+    """Environments in which policies that forget have more regret than one that never does."""
+    base = next((label for label, spec in x.specs.items() if spec == NEVER_FORGETS), None)
+    passive = x.ranked("passive")
+    if base is None or not passive:
+        return [f"Needs {NEVER_FORGETS} and at least one policy that forgets."]
+    pairs = [(label, name) for name in x.environments for label in passive if x.ran(label, name) and x.ran(base, name)]
+    tested = [x.paired(label, base, name) for label, name in pairs]
+    sure = [p <= LEVEL for p in holm([p for *_, p in tested])]
+    found, pays = [], []
+    for name in x.environments:
+        there = [
+            (x.regret(label, name)[0], label, difference > 0)
+            for (label, where), (difference, *_), certain in zip(pairs, tested, sure, strict=True)
+            if where == name and certain
+        ]
+        mean, error = x.regret(base, name)
+        worse = sorted((regret, label) for regret, label, more in there if more)
+        better = sorted((regret, label) for regret, label, more in there if not more)
+        if worse:
+            count = f"{len(worse)} of {len(passive)}"
+            extremes = dict.fromkeys((worse[0], worse[-1]))  # one, if there is one
+            named = " to ".join(f"{_times(regret / mean)} as much ({label})" for regret, label in extremes)
+            found.append(f"{name}: {count} lose more than {base} ({plus_minus(mean, error)}), {named}.")
+        if better:
+            pays.append(f"{name} ({better[0][1]} {_times(better[0][0] / mean)})")
+    found = found or [f"No policy that forgets loses significantly more than {base} in any environment."]
+    none = f"None loses significantly less than {base} in any environment."
+    return [*found, f"The best of them lose less than {base} in: {', '.join(pays)}." if pays else none]
+
+
+def detection(x: Leaderboard) -> list[str]:
+    """Environments in which detection fails."""
+    if not x.found_changes:
+        return ["No policy raised an alarm."]
+    found, good = [], []
+    quiet = {arena.name for arena in x.arenas if arena.kind == "stationary"}
+    for label in dict.fromkeys(d.policy for d in x.found_changes):
+        own = [d for d in x.found_changes if d.policy == label]
+        missed = [f"{d.environment} ({d.share:.0%})" for d in own if d.share < HALF]
+        many = [d for d in own if d.environment in quiet and d.false_alarms > TOLERATED]
+        loud = [f"{d.false_alarms:,.1f} in {d.environment}" for d in many]
+        parts = []
+        if missed:
+            total = sum(d.changes > 0 for d in own)
+            where = f"{len(missed)} of {total} environments: {', '.join(missed)}"
+            parts.append(f"detects fewer than half of the breakpoints in {where}")
+        if loud:
+            parts.append(f"raises alarms in stationary environments, per run {', '.join(loud)}")
+        if parts:
+            found.append(f"{label} {'; '.join(parts)}.")
+        else:
+            good.append(label)
+    if good:
+        limits = f"at least {HALF:.0%} of the breakpoints everywhere, and at most {TOLERATED:g} false alarm per run"
+        found.append(f"{', '.join(good)}: {limits} in stationary environments.")
+    return found
+
+
+def beaten(x: Leaderboard) -> list[str]:
+    """Environments in which the default policy is beaten, and by which policies."""
+    found = []
+    for name in x.environments:
+        there = [c for c in x.comparisons if c.environment == name and x.groups[c.policy] != "oracle"]
+        better = sorted((c for c in there if c.verdict == "better"), key=lambda c: c.ratio)
+        if better:
+            found.append(f"{name}: by {', '.join(f'{c.policy} ({_less(c.ratio)})' for c in better)}.")
+    if not found:
+        return [f"No policy is significantly better than {x.default} in any environment."]
+    left = len(x.environments) - len(found)
+    return (
+        [*found, f"In the other {left} of {len(x.environments)} no policy is significantly better."] if left else found
+    )
+
+
+def price(x: Leaderboard) -> list[str]:
+    """Losses elsewhere of the policies that beat the default policy somewhere."""
+    found = []
+    for label in x.ranked("active", "passive", "stationary"):
+        own = [c for c in x.comparisons if c.policy == label]
+        better, worse = ([c for c in own if c.verdict == verdict] for verdict in ("better", "worse"))
+        if not better:
+            continue
+        text = f"{label}, better in {len(better)} of {len(own)}: "
+        if worse:
+            most = max(worse, key=lambda c: c.ratio)
+            text += f"worse in {len(worse)}, at most {_times(most.ratio)} as much regret ({most.environment}); "
+        else:
+            text += "worse in none; "
+        overall = x.scores[label] / x.scores[x.default]
+        found.append(f"{text}in the geometric mean over all {_times(overall)} that of {x.default}.")
+    return found
+
+
+def plus_minus(mean: float, error: float) -> str:
+    """A number as the page shows it, with its standard error."""
+    shown = amount(mean)
+    return shown if math.isnan(error) else f"{shown} ± {amount(error, mean)}"
+
+
+def amount(value: float, like: float | None = None) -> str:
+    """Three digits or all before the point, as many places as ``like`` has."""
+    places = 0 if abs(value if like is None else like) >= 100 else 1
+    return f"{value:,.{places}f}"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.2f} times" if ratio < 10 else f"{ratio:,.0f} times"
+
+
+def _less(ratio: float) -> str:
+    return f"{100 * (1 - ratio):.0f}% less"

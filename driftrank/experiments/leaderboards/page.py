@@ -1,0 +1,255 @@
+"""The page of a leaderboard: the same content as HTML in one file, and as Markdown with its image."""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from driftrank.experiments.leaderboards.figure import board_figure, shown_policies
+from driftrank.experiments.leaderboards.findings import HALF, TOLERATED, amount, beaten, detection, forgetting, price
+from driftrank.experiments.leaderboards.leaderboard import DRAWN
+from driftrank.experiments.leaderboards.result import LEVEL, Detection, Leaderboard
+from driftrank.files import written_text
+from driftrank.reporting.page import (
+    Block,
+    Bullets,
+    Cell,
+    Code,
+    Facts,
+    Grid,
+    Heading,
+    Picture,
+    Plain,
+    Row,
+    Text,
+    duration,
+    html_page,
+    markdown_page,
+    origin,
+)
+from driftrank.reporting.plot_style import save_figure
+from driftrank.reporting.table import Table
+
+#: the signs of the verdicts
+SIGNS = {"better": "▼", "worse": "▲", "not significant": "≈"}
+
+
+def write_page(board: Leaderboard, folder: str | os.PathLike[str], command: Sequence[str]) -> list[Path]:
+    """Write the figure, ``table.csv`` and the page beside the numbers; returns their paths.
+
+    ``command`` repeats the leaderboard.
+    """
+    path = Path(folder)
+    save_figure(board_figure(board), path, "leaderboard", dpi=110)
+    written_text(path / "table.csv", board.numbers().to_csv())
+    blocks = content(board, command)
+    written_text(path / "leaderboard.html", html_page("driftrank: leaderboard", blocks, path, width=84))
+    written_text(path / "leaderboard.md", markdown_page(blocks))
+    return [path / name for name in DRAWN]
+
+
+def content(board: Leaderboard, command: Sequence[str]) -> list[Block]:
+    """The blocks of the page."""
+    return [
+        Heading("Leaderboard", 1),
+        Text(_lead(board), "lead"),
+        Heading("Regret"),
+        regret_grid(board),
+        Text(_about_regret(board), "note"),
+        Heading(f"Against {board.default}"),
+        comparison_grid(board),
+        Text(_about_comparisons(board), "note"),
+        Heading("Over time"),
+        Picture("leaderboard", _caption(board), wide=True),
+        Heading("Detection"),
+        *_detection(board),
+        Heading("Where forgetting hurts"),
+        Bullets(forgetting(board)),
+        Heading("Where detection fails"),
+        Bullets(detection(board)),
+        Heading(f"Where {board.default} is beaten"),
+        Bullets(beaten(board)),
+        *_price(board),
+        Heading("Environments"),
+        Plain(environment_table(board), prose=True),
+        Heading("Settings"),
+        Facts(_settings(board)),
+        Heading("Repeat it"),
+        Code(shlex.join(command)),
+        Text(
+            "The seed determines every number on this page except times; they do not depend on the number of cores or "
+            "on the machine. `results.parquet` has the regret, reward, clicks and alarms of every policy, environment, "
+            "query and run at every checkpoint; `table.csv` and `summary.json` have what is shown here with all digits."
+        ),
+    ]
+
+
+def regret_grid(board: Leaderboard) -> Grid:
+    """Final regret by policy and environment, the best marked."""
+    least = {name: board.regret(board.best(name), name)[0] for name in board.environments}
+    rows = []
+    for label in board.ranked():
+        cells = [Cell(_score(board.scores[label])), Cell(f"{board.nanoseconds(label):,.0f}")]
+        for arena in board.arenas:
+            mean, error = board.regret(label, arena.name)
+            if label in arena.obstacles:
+                cells.append(Cell(arena.obstacles[label], mark="missing"))
+                continue
+            small = [] if math.isnan(error) else [f"± {amount(error, mean)}"]
+            best = board.groups[label] != "oracle" and mean == least[arena.name]
+            cells.append(Cell(amount(mean), small, "best" if best else ""))
+        rows.append(_row(board, label, cells))
+    return Grid(("policy", "ratio to best", "ns a step", *board.environments), rows)
+
+
+def comparison_grid(board: Leaderboard) -> Grid:
+    """Better, worse or not significant, by policy and environment."""
+    compared = {(c.policy, c.environment): c for c in board.comparisons}
+    marks = {"better": "better", "worse": "worse", "not significant": "same"}
+    rows = []
+    for label in board.ranked():
+        if label == board.default:
+            continue
+        own = [compared.get((label, arena.name)) for arena in board.arenas]
+        verdicts = [c.verdict for c in own if c]
+        cells = [Cell(f"{verdicts.count('better')} / {verdicts.count('worse')}")]
+        for c in own:
+            cells.append(Cell(f"{SIGNS[c.verdict]} {_ratio(c.ratio)}", mark=marks[c.verdict]) if c else Cell("–"))
+        rows.append(_row(board, label, cells))
+    return Grid(("policy", "better / worse", *board.environments), rows)
+
+
+def detection_grid(board: Leaderboard) -> Grid:
+    """Share of breakpoints detected, mean delay, false alarms per run, by policy and environment."""
+    found = {(d.policy, d.environment): d for d in board.found_changes}
+    shown = [arena.name for arena in board.arenas if arena.changes or arena.kind == "stationary"]
+    rows = []
+    for label in dict.fromkeys(d.policy for d in board.found_changes):
+        cells = [_detected(found.get((label, name))) for name in shown]
+        rows.append(_row(board, label, cells))
+    return Grid(("policy", *shown), rows)
+
+
+def environment_table(board: Leaderboard) -> Table:
+    """The environments of the leaderboard."""
+    rows = []
+    for arena in board.arenas:
+        result = arena.result
+        size = f"{len(result.queries)} × {result.runs}"
+        each = arena.changes / arena.runs
+        rows.append((arena.name, arena.what, arena.spec, size, f"{each:.3g}" if each else "–", board.best(arena.name)))
+    names = ("environment", "what happens", "spec", "queries × runs", "breakpoints to detect", "least regret")
+    return Table(names, rows, (None, None, None, "", "", None))
+
+
+def _row(board: Leaderboard, label: str, cells: list[Cell]) -> Row:
+    oracle = board.groups[label] == "oracle"
+    return Row(f"{label} (oracle)" if oracle else label, cells, apart=oracle, mine=label == board.default)
+
+
+def _detected(d: Detection | None) -> Cell:
+    if d is None:
+        return Cell("–")
+    false = f"{d.false_alarms:.1f} false"
+    if not d.changes:
+        return Cell("–", [false], "worse" if d.false_alarms > TOLERATED else "")
+    delay = [] if math.isnan(d.delay) else [f"{d.delay:,.0f} steps"]
+    return Cell(f"{d.share:.0%}", [*delay, false], "worse" if d.share < HALF else "")
+
+
+def _detection(board: Leaderboard) -> list[Block]:
+    if not board.found_changes:
+        return [Text("No policy raised an alarm.")]
+    about = (
+        "The share of breakpoints that were detected (before the next one), the mean number of steps that this took, "
+        "and false alarms per run. An alarm is false if its item has not changed since it was last cleared. "
+        "Environments with announced changes, or with drift only, have no breakpoints to detect and are left out; "
+        "in stationary environments all alarms are false."
+    )
+    return [detection_grid(board), Text(about, "note")]
+
+
+def _price(board: Leaderboard) -> list[Block]:
+    costs = price(board)
+    return [Heading("The price of being better"), Bullets(costs)] if costs else []
+
+
+def _lead(board: Leaderboard) -> str:
+    result = board.arenas[0].result
+    oracles = len(board.policies) - len(board.contenders)
+    more = f" and {oracles} oracle{'s' * (oracles > 1)}" if oracles else ""
+    first = board.ranked()[0]
+    return (
+        f"{len(board.contenders)} policies{more} in {len(board.arenas)} environments, {board.arenas[0].runs} runs of "
+        f"{result.horizon:,} steps in each: simulated in {duration(board.seconds)}. All policies meet the same users, "
+        "and have their default parameters unless their names give others. "
+        f"Over all environments {first} is best: its regret is {board.scores[first]:.2f} times that of the best policy "
+        "of each environment, in the geometric mean."
+    )
+
+
+def _about_regret(board: Leaderboard) -> str:
+    missing = [
+        f"{label} in {arena.name} ({reason})" for arena in board.arenas for label, reason in arena.obstacles.items()
+    ]
+    text = (
+        "Mean regret at the end of a run ± one standard error of the mean over queries (over runs if an environment "
+        "has one query); lower is better, and the best of each environment is marked. *Ratio to best* sorts the table: "
+        "in every environment, regret is divided by that of the best policy there, and the geometric mean of these "
+        "ratios is taken over the environments. 1 would be a policy that is the best everywhere, 2 one that typically "
+        "loses twice as much as the best; every environment has the same weight, however much regret there is. "
+        "Oracles know the truth: they are references, listed separately and never the best. StaticOracle shows the "
+        "best list that never changes, OracleRestart restarts CascadeTS at every breakpoint, which under drift is all "
+        "the time. "
+        "*ns a step* is the time of a core, the users' part included."
+    )
+    for alike in board.twins():
+        text += f" {' and '.join(alike)} made the same choices in every run: with these parameters they are one policy."
+    if missing:
+        text += f" Could not run, so that their ratio is over the other environments only: {', '.join(missing)}."
+    return text
+
+
+def _about_comparisons(board: Leaderboard) -> str:
+    fewest = min(len(arena.samples(board.default)) for arena in board.arenas if board.ran(board.default, arena.name))
+    weak = f" With {fewest} queries or runs only very regular differences are significant." if fewest < 10 else ""
+    return (
+        f"Regret divided by that of {board.default}, and the verdict of a paired test: "
+        f"{SIGNS['better']} better, {SIGNS['worse']} worse, {SIGNS['not significant']} not significant. "
+        f"Both policies met the same users, so their difference is taken query by query (or run by run if an "
+        f"environment has one query) and tested with Student's t; Holm's correction makes it improbable "
+        f"(at most {LEVEL:.0%}) that even one of all {len(board.comparisons)} verdicts is wrong.{weak}"
+    )
+
+
+def _caption(board: Leaderboard) -> str:
+    alarmed = bool(board.found_changes)
+    strip = " Below: when policies that detect changes raised alarms, the darker the more." if alarmed else ""
+    return (
+        f"Mean regret of {len(shown_policies(board))} policies over time, with bands of one standard error; every "
+        f"panel has its own scale. Vertical lines are breakpoints that most runs have in common.{strip}"
+    )
+
+
+def _settings(board: Leaderboard) -> list[tuple[str, str]]:
+    result = board.arenas[0].result
+    return [
+        ("Queries", f"{max(len(arena.result.queries) for arena in board.arenas)}, {board.source or 'given'}"),
+        ("Positions", str(board.k)),
+        ("Policies", "; ".join(board.specs.values())),
+        ("Horizon", f"{result.horizon:,}"),
+        ("Seed", str(result.seed)),
+        *origin(board.seconds, result.cores),
+    ]
+
+
+def _score(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.2f}"
+
+
+def _ratio(value: float) -> str:
+    value = max(value, 0.0)  # rounding errors may be negative
+    return "" if math.isnan(value) else f"{value:.2f}" if value < 10 else f"{value:,.0f}"

@@ -1,0 +1,1 @@
+"""Policies against one environment: settings, runs, results, run folder."""

@@ -1,0 +1,304 @@
+"""The result of a simulation."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from driftrank.engine import MEASURES
+from driftrank.extras import need
+from driftrank.files import written, written_text
+from driftrank.reporting.arrow import column, dictionary_column, text_column
+from driftrank.reporting.table import Table
+from driftrank.validation import check_known
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+    from matplotlib.axes import Axes
+
+
+@dataclass
+class Result:
+    """Cumulative regret, expected reward, clicks and alarms of every policy, query and run at every checkpoint.
+
+    Alarms are compared with the true changes: see :mod:`driftrank.engine.alarm_scoring`.
+    """
+
+    labels: list[str]  #: policies
+    specs: list[str]  #: the same with their parameters
+    queries: list[str]
+    horizon: int
+    runs: int
+    seed: int
+    checkpoints: NDArray[np.int64]
+    breakpoints: list[int]  #: those among the checkpoints, if they are few
+    device: str
+    environment: str
+    #: (measure, policy, query, run, checkpoint); NaN for unfinished runs
+    values: NDArray[np.float64]
+    busy: list[float] = field(default_factory=list)  #: core-seconds spent on each policy
+    stepped: list[int] = field(default_factory=list)  #: steps simulated in that time
+    cores: int = 1
+    seconds: float = 0.0
+
+    def put(self, policy: int, query: str, runs: Sequence[int], measures: NDArray[np.float64], seconds: float) -> None:
+        """Enter the measures (runs, checkpoints, measures) of some runs."""
+        self.values[:, policy, self.queries.index(query), list(runs)] = np.moveaxis(measures, 2, 0)
+        self.busy[policy] += seconds
+        self.stepped[policy] += len(runs) * self.horizon
+
+    def take(self, earlier: Result) -> None:
+        """Enter the runs of an earlier result with the same settings, which may have fewer."""
+        runs = min(self.runs, earlier.runs)
+        self.values[..., :runs, :] = earlier.values[..., :runs, :]
+        self.busy, self.stepped, self.seconds = earlier.busy, earlier.stepped, earlier.seconds
+
+    # -- numbers ---------------------------------------------------------------------------------------------------
+
+    @property
+    def complete(self) -> bool:
+        return not np.isnan(self.values[0]).any()
+
+    @property
+    def finished(self) -> NDArray[np.bool_]:
+        """True for finished runs, (policy, query, run)."""
+        done: NDArray[np.bool_] = ~np.isnan(self.values[0, ..., -1])
+        return done
+
+    def curve(self, policy: str, measure: str = "regret") -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean over queries and runs at every checkpoint, and its standard error.
+
+        ``measure`` is ``"regret"`` (from the probabilities), ``"realised"`` (regret with the actual clicks),
+        ``"reward"``, ``"clicks"``, or, of policies that detect changes, ``"alarms"``, ``"detected"`` (breakpoints),
+        ``"delay"`` (the sum over them) and ``"false_alarms"``. The error is that of the mean over queries (their runs
+        averaged), or over runs if there is only one query.
+        """
+        return _mean_and_error(self.values_of(policy, measure))
+
+    def values_of(self, policy: str, measure: str = "regret") -> NDArray[np.float64]:
+        """A measure of every run of a policy, (query, run, checkpoint)."""
+        check_known("measure", measure, (*MEASURES, "realised"))
+        own: NDArray[np.float64] = self.values[:, self._policy(policy)]
+        by_name: dict[str, NDArray[np.float64]] = dict(zip(MEASURES, own, strict=True))
+        if measure == "realised":
+            return by_name["regret"] + by_name["reward"] - by_name["clicks"]
+        return by_name[measure]
+
+    def regret(self, policy: str, start: int = 0, end: int | None = None) -> float:
+        """Mean regret of steps start+1 .. end (the whole run by default). Both must be checkpoints."""
+        return self.between(policy, start, end)[0]
+
+    def between(
+        self, policy: str, start: int = 0, end: int | None = None, measure: str = "regret"
+    ) -> tuple[float, float]:
+        """Mean and standard error of a measure over steps start+1 .. end."""
+        values = self.values_of(policy, measure)
+        span = values[..., self._place(self.horizon if end is None else end)]
+        if start:
+            span = span - values[..., self._place(start)]
+        mean, error = _mean_and_error(span[..., None])
+        return float(mean[0]), float(error[0])
+
+    def compare(self, policy: str, other: str, measure: str = "regret") -> tuple[float, float]:
+        """Mean and standard error of the difference of two policies at the horizon, run by run.
+
+        Both meet the same users, so the error is far smaller than that of either. Against ``StaticOracle`` and with
+        ``measure="reward"`` this is (minus) the static regret of adversarial bandits.
+        """
+        mean, error = _mean_and_error((self.values_of(policy, measure) - self.values_of(other, measure))[..., -1:])
+        return float(mean[0]), float(error[0])
+
+    def speed(self, policy: str) -> float:
+        """Steps per second on all cores used; 0 if nothing was timed."""
+        i = self._policy(policy)
+        return self.stepped[i] / self.busy[i] * self.cores if self.busy[i] else 0.0
+
+    def summary(self) -> dict[str, Any]:
+        """The numbers that ``driftrank simulate --json`` prints."""
+        policies = {}
+        for label, spec in zip(self.labels, self.specs, strict=True):
+            mean, error = self.curve(label)
+            policies[label] = {
+                "spec": spec,
+                "regret": {"mean": _plain(mean[-1]), "se": _plain(error[-1])},
+                "checkpoints": [int(step) for step in self.checkpoints],
+                "mean": [_plain(x) for x in mean],
+                "se": [_plain(x) for x in error],
+                "clicks": _plain(self.curve(label, "clicks")[0][-1]),
+                **({"detection": self._detection(label)} if self._raised(label) else {}),
+                "steps_per_second": round(self.speed(label)),
+            }
+        return {
+            "policies": policies,
+            "environment": self.environment,
+            "breakpoints": self.breakpoints,
+            "horizon": self.horizon,
+            "runs": self.runs,
+            "queries": len(self.queries),
+            "seed": self.seed,
+            "device": self.device,
+            "complete": self.complete,
+            "seconds": round(self.seconds, 3),
+        }
+
+    # -- for people ------------------------------------------------------------------------------------------------
+
+    def table(self) -> Table:
+        """Policies from best to worst; with alarms per run, false alarms and mean delay if any were raised."""
+        rows: list[tuple[Any, ...]] = []
+        for label in self.labels:
+            mean, error = self.between(label)
+            clicks = self.between(label, measure="clicks")[0] / self.horizon
+            rows.append((label, mean, error, clicks, self.speed(label) / 1e6, *self._alarm_columns(label)))
+        rows.sort(key=lambda row: (math.isnan(row[1]), row[1]))
+        head = ["policy", f"regret after {self.horizon:,} steps", "± s.e.", "clicks a step", "M steps/s"]
+        formats = [None, ".1f", ".1f", ".4f", ".1f"]
+        if any(map(self._raised, self.labels)):
+            head += ["alarms", "false", "mean delay"]
+            formats += [".1f", ".1f", ".0f"]
+        return Table(tuple(head), rows, tuple(formats))
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Regret over time, with standard errors and breakpoints. Returns the axes."""
+        from driftrank.experiments.simulation.figure import plot_regret
+
+        return plot_regret(self, ax)
+
+    # -- for machines ----------------------------------------------------------------------------------------------
+
+    def to_arrow(self) -> pyarrow.Table:
+        """Long form: one row per policy, query, run and checkpoint. Unfinished runs are left out."""
+        need("plots", "pyarrow")
+        kept = self.finished
+        return run_rows(self, np.nonzero(kept), self.values[:, kept])
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The long form as a pandas data frame."""
+        need("pandas", "pandas", "pyarrow")
+        return self.to_arrow().to_pandas()
+
+    def save(self, directory: str | os.PathLike[str], *, metadata: Mapping[str, str] | None = None) -> Path:
+        """Write ``results.parquet`` (with ``metadata`` in it) and ``summary.json`` to a folder."""
+        need("plots", "pyarrow")
+        import pyarrow.parquet
+
+        folder = Path(directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        with written(folder / "results.parquet") as path:
+            pyarrow.parquet.write_table(self.to_arrow().replace_schema_metadata(metadata), path, compression="zstd")
+        facts = {name: getattr(self, name) for name in ("specs", "queries", "device", "busy", "stepped", "cores")}
+        written_text(folder / "summary.json", json.dumps(self.summary() | {"details": facts}, indent=1) + "\n")
+        return folder
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str]) -> Result:
+        """Read what ``save`` wrote."""
+        need("plots", "pyarrow")
+        import pyarrow
+        import pyarrow.parquet
+
+        folder = Path(directory)
+        try:
+            summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+            rows = pyarrow.parquet.read_table(folder / "results.parquet")
+            details, labels = summary["details"], list(summary["policies"])
+            steps = np.array(summary["policies"][labels[0]]["checkpoints"], np.int64)
+            values = long_values(rows, labels, details["queries"], summary["runs"], steps)
+        except (OSError, ValueError, KeyError, IndexError, TypeError, pyarrow.ArrowException) as error:
+            raise ValueError(f"{folder}: does not hold a readable result ({error})") from error
+        return cls(
+            labels, details["specs"], details["queries"], summary["horizon"], summary["runs"], summary["seed"], steps,
+            summary["breakpoints"], details["device"], summary["environment"], values, details["busy"],
+            details["stepped"], details["cores"], summary["seconds"],
+        )  # fmt: skip
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _raised(self, label: str) -> bool:
+        """True if a policy raised any alarm."""
+        return bool(np.nansum(self.values_of(label, "alarms")[..., -1]))
+
+    def _detection(self, label: str) -> dict[str, float | None]:
+        """Alarms a run, breakpoints detected a run, their mean delay, false alarms a run."""
+        alarms, detected, delay, false = (
+            self.between(label, measure=measure)[0] for measure in ("alarms", "detected", "delay", "false_alarms")
+        )
+        late = delay / detected if detected else None
+        return {"alarms": _plain(alarms), "detected": _plain(detected), "delay": late, "false_alarms": _plain(false)}
+
+    def _alarm_columns(self, label: str) -> tuple[float, ...]:
+        if not any(map(self._raised, self.labels)):
+            return ()
+        found = self._detection(label) if self._raised(label) else {}
+        values = (found.get(name) for name in ("alarms", "false_alarms", "delay"))
+        return tuple(math.nan if value is None else value for value in values)
+
+    def _policy(self, label: str) -> int:
+        check_known("policy", label, self.labels)
+        return self.labels.index(label)
+
+    def _place(self, step: int) -> int:
+        place = int(np.searchsorted(self.checkpoints, step))
+        if place == len(self.checkpoints) or self.checkpoints[place] != step:
+            raise ValueError(f"step={step!r}: is not one of the checkpoints")
+        return place
+
+
+def run_rows(result: Result, places: Sequence[NDArray[Any]], values: NDArray[np.float64]) -> pyarrow.Table:
+    """The long form of some runs, given by policy, query and number; ``values`` are (measure, run, checkpoint)."""
+    import pyarrow
+
+    n = len(result.checkpoints)
+    policies, queries, runs = (np.repeat(place, n) for place in places)
+    columns = {
+        "policy": dictionary_column(policies, result.labels),
+        "query": dictionary_column(queries, result.queries),
+        "run": column(runs.astype(np.int32)),
+        "step": column(np.tile(result.checkpoints, values.shape[1])),
+        **{name: column(values[i].reshape(-1)) for i, name in enumerate(MEASURES)},
+    }
+    return pyarrow.table(columns)
+
+
+def long_values(
+    rows: pyarrow.Table, labels: Sequence[str], queries: Sequence[str], runs: int, steps: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """The long form as an array (measure, policy, query, run, checkpoint); NaN for runs without rows."""
+    import pyarrow
+    import pyarrow.compute
+
+    values = np.full((len(MEASURES), len(labels), len(queries), runs, len(steps)), np.nan)
+    codes = [
+        pyarrow.compute.index_in(rows[name].cast(pyarrow.string()), text_column(names)).to_numpy()
+        for name, names in (("policy", labels), ("query", queries))
+    ]
+    place = (*codes, rows["run"].to_numpy(), np.searchsorted(steps, rows["step"].to_numpy()))
+    for i, name in enumerate(MEASURES):
+        values[i][place] = rows[name].to_numpy()
+    return values
+
+
+def _mean_and_error(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and standard error of (query, run, ...) over queries, or over runs if there is one query; ignores NaN."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the mean of nothing is NaN
+        samples = np.nanmean(values, axis=1) if values.shape[0] > 1 else values[0]
+        count = (~np.isnan(samples)).sum(axis=0)
+        spread = np.nanstd(samples, axis=0, ddof=1) if len(samples) > 1 else np.full(samples.shape[1:], np.nan)
+        return np.nanmean(samples, axis=0), spread / np.sqrt(count)
+
+
+def _plain(x: Any) -> float | None:
+    """As JSON: None for NaN."""
+    return None if math.isnan(x) else float(x)

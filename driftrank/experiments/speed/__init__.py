@@ -1,0 +1,1 @@
+"""The speed of simulations on this machine."""

@@ -1,0 +1,1 @@
+"""Policies with grids of parameters."""

@@ -1,0 +1,1 @@
+"""Click models fitted to a log, and a report on them."""

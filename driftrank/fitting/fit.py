@@ -1,0 +1,252 @@
+"""Fit click models to a log, and compare their predictions of later clicks."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from driftrank.clickmodels import ClickModel, models_file
+from driftrank.clickmodels.fitting.counts import ListCounts
+from driftrank.clickmodels.fitting.evaluation import Evaluation
+from driftrank.clickmodels.fitting.fit import Fit
+from driftrank.clickmodels.registry import click_model, click_models
+from driftrank.engine.cluster.cluster import Cluster
+from driftrank.logs.changes import QueryDrift
+from driftrank.logs.count.aggregation_sql import COLUMNS
+from driftrank.logs.count.statistics import Statistics, aggregate, merge
+from driftrank.logs.log import Log
+from driftrank.logs.replay import fitted_queries
+from driftrank.progress import Progress, chosen_progress
+from driftrank.reporting.table import Table
+from driftrank.validation import check_number
+
+#: kinds of statistics, by increasing detail
+KINDS = tuple(COLUMNS)
+#: the share of a log, at its end, that models are compared on
+HOLDOUT = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModels:
+    """Several click models fitted to one log."""
+
+    fits: dict[str, Fit]  #: by model, from the whole log
+    lists: int  #: in the log; 0 if there are only statistics of positions
+    held_out: int  #: lists at the end that models were compared on
+    evaluations: dict[str, Evaluation]  #: by model, on the end of the log when fitted to the lists before
+    seconds: dict[str, float]  #: by model, spent on fitting
+    counting: float  #: seconds spent on counting
+    statistics: dict[str, Statistics]  #: by kind
+    sample: ListCounts | None = field(default=None, repr=False)  #: lists, for figures
+
+    @property
+    def best(self) -> str | None:
+        """The model with the best log-likelihood of the held-out lists."""
+        scores = {name: e.mean_log_likelihood for name, e in self.evaluations.items()}
+        return max(scores, key=lambda name: scores[name]) if scores else None
+
+    def table(self) -> Table:
+        """The comparison, from best to worst."""
+        rows = []
+        for name in self.ranked():
+            fit, found = self.fits[name], self.evaluations.get(name)
+            how = f"EM, {fit.iterations} steps" if fit.iterations else "closed form"
+            scores = (
+                (found.mean_log_likelihood, found.mean_perplexity, found.mean_conditional_perplexity)
+                if found
+                else (float("nan"),) * 3
+            )
+            done = how if fit.converged else f"{how}, not converged"
+            rows.append((name, *scores, done, self.seconds[name]))
+        columns = ("model", "log-likelihood", "perplexity", "given clicks above", "fitted by", "seconds")
+        return Table(columns, rows, (None, ".5f", ".4f", ".4f", None, ".1f"))
+
+    def summary(self) -> dict[str, Any]:
+        """The comparison, for JSON."""
+        models = {}
+        for name in self.ranked():
+            found = self.evaluations.get(name)
+            models[name] = {
+                "log_likelihood": found.mean_log_likelihood if found else None,
+                "perplexity": found.mean_perplexity if found else None,
+                "perplexity_by_rank": [float(p) for p in found.perplexity] if found else None,
+                "conditional_perplexity": found.mean_conditional_perplexity if found else None,
+                "iterations": self.fits[name].iterations,
+                "converged": self.fits[name].converged,
+                "seconds": round(self.seconds[name], 3),
+            }
+        return {"lists": self.lists, "held_out": self.held_out, "best": self.best, "models": models}
+
+    def ranked(self) -> list[str]:
+        """Models from best to worst; in the given order if they were not compared."""
+        if not self.evaluations:
+            return list(self.fits)
+        return sorted(self.fits, key=lambda name: -self.evaluations[name].mean_log_likelihood)
+
+
+def models_of(names: str | Iterable[str]) -> list[type[ClickModel]]:
+    """Click models by their names, ``"CM,DBN"`` or ``"all"``."""
+    parts = names.split(",") if isinstance(names, str) else list(names)
+    wanted = [part.strip() for part in parts if part.strip()]
+    if wanted == ["all"]:
+        wanted = [name for name, cls in click_models().items() if cls.statistics]
+    if not wanted:
+        raise ValueError(f"model={names!r}: must be names of click models, {', '.join(click_models())}, or all")
+    found = {click_model(name).__name__: click_model(name) for name in wanted}
+    return list(found.values())
+
+
+def finest(models: Iterable[type[ClickModel]], exact: bool = False) -> str:
+    """The kind of statistics that suffices for all of these models."""
+    return max((cls.counts_for(exact) for cls in models), key=KINDS.index)
+
+
+def fit_log(
+    log: Log,
+    models: str | Iterable[str],
+    *,
+    holdout: float = HOLDOUT,
+    device: str = "cpu",
+    address: str | None = None,
+    progress: bool | Progress | None = False,
+    **options: Any,
+) -> FittedModels:
+    """Fit click models to a log, and compare them on the end of it.
+
+    The beginning and the end of the log are counted separately: models are fitted to the beginning and evaluated on the
+    end, and then fitted to the sum of both.
+
+    Parameters
+    ----------
+    models
+        Names, ``"CM,DBN"`` or ``"all"``.
+    holdout
+        The share of the lists, the latest, to compare the models on; 0: no comparison.
+    device, address
+        Where to count: ``"cpu"``, or ``"cluster"`` (:class:`~driftrank.engine.cluster.cluster.Cluster`), file by file.
+    options
+        Of :meth:`~driftrank.clickmodels.ClickModel.fit`: ``prior``, ``per_query``, ``exact``, ...
+    """
+    chosen = models_of(models)
+    check_number("holdout", holdout, 0, 1, open_high=True)
+    kinds = {cls.counts_for(bool(options.get("exact"))) for cls in chosen}
+    with (
+        chosen_progress(progress, {"counting": 1, **{cls.__name__: 1 for cls in chosen}}) as bar,
+        Cluster(address) if device == "cluster" else nullcontext() as cluster,
+    ):
+        begin = time.perf_counter()
+        where: dict[str, Any] = {"device": device, "cluster": cluster}
+        parts = _split(log, holdout) if holdout else (log,)
+        # other statistics follow from those of lists, which the evaluation on the end needs anyway
+        how = (finest(chosen, bool(options.get("exact"))), "lists")
+        counted = [aggregate(part, kind, **where) for part, kind in zip(parts, how, strict=False)]
+        sample = _lists(counted[1]) if holdout else None
+        by_kind = {kind: [part.to(kind) for part in counted] for kind in kinds}
+        counting = time.perf_counter() - begin
+        bar.advance("counting", 1, counted=False)
+        return _fitted(chosen, by_kind, sample, log.count(), counting, bar, options)
+
+
+def fit_statistics(
+    statistics: Sequence[Statistics],
+    models: str | Iterable[str],
+    *,
+    progress: bool | Progress | None = False,
+    **options: Any,
+) -> FittedModels:
+    """Fit click models to statistics that were counted elsewhere.
+
+    Statistics do not tell early from late lists, so models are compared on the lists they are fitted to, and only if
+    there are statistics of lists.
+    """
+    chosen = models_of(models)
+    by_kind: dict[str, list[Statistics]] = {}
+    for part in statistics:
+        by_kind.setdefault(part.kind, []).append(part)
+    merged = {kind: merge(parts) for kind, parts in by_kind.items()}
+    counted = {}
+    for cls in chosen:
+        kind = cls.counts_for(bool(options.get("exact")))
+        enough = [merged[k] for k in KINDS[KINDS.index(kind) :] if k in merged]
+        if not enough:
+            raise ValueError(
+                f"model={cls.__name__}: is fitted to statistics of {kind}; given are those of {', '.join(by_kind)}"
+            )
+        counted[kind] = [enough[0].to(kind)]
+    sample = _lists(merged["lists"]) if "lists" in merged else None
+    lists = int(sample.lists.sum()) if sample is not None else 0
+    with chosen_progress(progress, {cls.__name__: 1 for cls in chosen}) as bar:
+        return _fitted(chosen, counted, sample, lists, 0.0, bar, options)
+
+
+def _fitted(
+    chosen: Sequence[type[ClickModel]],
+    counted: dict[str, list[Statistics]],
+    sample: ListCounts | None,
+    lists: int,
+    counting: float,
+    bar: Progress,
+    options: dict[str, Any],
+) -> FittedModels:
+    earlier = {kind: parts[0].counts() for kind, parts in counted.items()}
+    merged = {kind: merge(parts) for kind, parts in counted.items()}
+    whole = {k: merged[k].counts() if len(parts) > 1 else earlier[k] for k, parts in counted.items()}
+    fits, evaluations, seconds = {}, {}, {}
+    for cls in chosen:
+        name = cls.__name__
+        kind = cls.counts_for(bool(options.get("exact")))
+        begin = time.perf_counter()
+        fits[name] = cls.fit(whole[kind], **options)
+        seconds[name] = time.perf_counter() - begin
+        if sample is not None:
+            apart = cls.fit(earlier[kind], **options) if earlier[kind] is not whole[kind] else fits[name]
+            evaluations[name] = apart.evaluate(sample)
+        bar.advance(name, 1, counted=False)
+    held_out = int(sample.lists.sum()) if sample is not None and any(len(p) > 1 for p in counted.values()) else 0
+    return FittedModels(fits, lists, held_out, evaluations, seconds, counting, merged, sample)
+
+
+def _split(log: Log, holdout: float) -> tuple[Log, Log]:
+    try:
+        return log.split(1 - holdout)
+    except ValueError as error:
+        raise ValueError(f"{error}; holdout=0 skips the comparison") from None
+
+
+def _lists(statistics: Statistics) -> ListCounts:
+    counts = statistics.counts()
+    assert isinstance(counts, ListCounts)
+    return counts
+
+
+def write_models(
+    path: str | os.PathLike[str],
+    fitted: FittedModels,
+    *,
+    top: int | None = None,
+    items: int | None = None,
+    intervals: bool = False,
+    drifts: Sequence[QueryDrift] = (),
+) -> int:
+    """Write a models file, for ``--queries``; returns the number of queries.
+
+    Parameters
+    ----------
+    top
+        Number of queries, those with most views; by default all.
+    items
+        Number of items per query, the most often shown; by default all.
+    intervals
+        Add the ends of the confidence intervals, as ``"low"`` and ``"high"``.
+    drifts
+        Changes found in the log (:func:`~driftrank.logs.replay.fitted_queries`).
+    """
+    fits = fitted.fits
+    chosen = next(iter(fits.values())).most_shown(top, items)
+    queries = fitted_queries(fits, chosen, drifts, intervals=intervals)
+    models_file.write(path, queries)
+    return len(queries)

@@ -1,0 +1,1 @@
+"""Convert logs in other formats to the schema."""

@@ -1,0 +1,1 @@
+"""Sufficient statistics of a log, counted in SQL."""

@@ -1,0 +1,1 @@
+"""Policies that compare items: BatchRank, BubbleRank, TopRank."""

@@ -1,0 +1,1 @@
+"""Linear policies that use item features."""

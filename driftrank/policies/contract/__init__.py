@@ -1,0 +1,1 @@
+"""The contract of policies: checks that run on any policy."""

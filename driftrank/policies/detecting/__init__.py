@@ -1,0 +1,1 @@
+"""Policies that detect changes and restart."""

@@ -1,0 +1,1 @@
+"""Policies that forget: by discounting, or by a sliding window."""

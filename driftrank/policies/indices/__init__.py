@@ -1,0 +1,1 @@
+"""Scores of items: mean plus bonus, KL upper bound, Beta posterior, exponential weights."""

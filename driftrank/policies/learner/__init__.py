@@ -1,0 +1,1 @@
+"""A learner: a compiled policy with its state for one query."""

@@ -1,0 +1,95 @@
+"""A policy compiled for a problem: its parameters, the layout of its state, its kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache, cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from driftrank.kernels.compile import specialise
+from driftrank.kernels.layout import Layout, parameter_reader, parameter_row, state_unpacker
+from driftrank.policies.base import Policy, RankingProblem
+from driftrank.policies.policy_kernels import PolicyKernels, believe_nothing
+
+#: a state of at most this many numbers is made once and then copied
+_SMALL = 10_000
+
+
+@dataclass(frozen=True)
+class CompiledPolicy:
+    """Everything that a learner or a simulation needs to run a policy."""
+
+    policy: Policy
+    problem: RankingProblem
+    row: NDArray[np.float64]  #: parameters
+    layout: Layout
+    scratch: int  #: the size of a list's scratch buffer
+    kernels: PolicyKernels
+    bindings: dict[str, Any]  #: the values of the names in capitals in templates
+    compiled: dict[str, Any] = field(default_factory=dict)  #: templates, compiled when first needed
+
+    @classmethod
+    def of(cls, policy: Policy, problem: RankingProblem) -> CompiledPolicy:
+        parameters = dict(sorted(policy.parameters(problem).items()))  # "auto" or a number: the same kernel
+        layout = Layout.of(policy.fields(parameters), problem.L, problem.K)
+        kernels = policy.kernels()
+        missing = [name for name, function in kernels._asdict().items() if function is None]
+        if missing:
+            raise TypeError(f"{type(policy).__name__} lacks the kernel{'s' * (len(missing) > 1)} {', '.join(missing)}")
+        bindings = {
+            "PARAMETERS": parameter_reader(parameters),
+            "STATE": state_unpacker(layout.names, tuple(f.integer for _, f in layout.fields)),
+            "RESTARTS": policy.restarts,
+            **{name.upper(): function for name, function in kernels._asdict().items()},
+        }
+        return cls(policy, problem, parameter_row(parameters), layout, policy.scratch(parameters), kernels, bindings)
+
+    @classmethod
+    def shared(cls, policy: Policy, problem: RankingProblem) -> CompiledPolicy:
+        """One object for equal arguments: a service starts thousands of learners of a few kinds."""
+        try:
+            return _shared(policy, problem)
+        except TypeError:  # a parameter that cannot be hashed
+            return cls.of(policy, problem)
+
+    @cached_property
+    def estimates(self) -> bool:
+        """True if the policy estimates attractions."""
+        return self.kernels.believe is not believe_nothing
+
+    def step(self, template: Any) -> Any:
+        """The template compiled for this policy."""
+        compiled = self.compiled.get(template.__name__)
+        if compiled is None:
+            compiled = self.compiled[template.__name__] = _specialised(template, tuple(self.bindings.items()))
+        return compiled
+
+    def empty(self) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        """A state with every field at its fill value."""
+        if sum(self.layout.sizes) > _SMALL:
+            return self.layout.empty()
+        floats, ints = self._empty
+        return floats.copy(), ints.copy()
+
+    @cached_property
+    def _empty(self) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        return self.layout.empty()
+
+    @cached_property
+    def everyone(self) -> NDArray[np.uint32]:
+        """All slots."""
+        return np.arange(self.problem.L, dtype=np.uint32)
+
+
+@lru_cache(maxsize=256)
+def _shared(policy: Policy, problem: RankingProblem) -> CompiledPolicy:
+    return CompiledPolicy.of(policy, problem)
+
+
+@cache
+def _specialised(template: Any, bindings: tuple[tuple[str, Any], ...]) -> Any:
+    """The template compiled for a policy, once for all problems."""
+    return specialise(template, dict(bindings))

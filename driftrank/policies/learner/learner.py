@@ -1,0 +1,554 @@
+"""A learner: a policy and its state for one query."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from sys import getsizeof
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from driftrank.kernels.rng import key_of, policy_key, run_key
+from driftrank.policies.alarms import Alarm, forget_alarms, read_alarms
+from driftrank.policies.base import Policy, RankingProblem
+from driftrank.policies.estimates import Belief, belief
+from driftrank.policies.learner import serialization, templates
+from driftrank.policies.learner.click_vector import click_vector
+from driftrank.policies.learner.compiled_policy import CompiledPolicy
+from driftrank.policies.learner.features import feature_rows, one_hot
+from driftrank.policies.learner.ranked_items import Item, RankedItems
+from driftrank.validation import check_integer
+
+_NO_KEY = np.uint64(0)
+#: approximate bytes of an item's name, and of a learner's other objects
+_ITEM_BYTES, _OTHER_BYTES = 64, 1500
+
+
+class Learner:
+    """Ranks items and learns from clicks. Made by ``policy.start(items, k)``.
+
+    ``rank`` does not change the learner, so feedback may come late, out of order, or never.
+    """
+
+    _token: NDArray[np.int64]  # replaced, never written to: copies of a learner share it
+
+    def __init__(
+        self,
+        policy: Policy,
+        items: Iterable[Item],
+        k: int,
+        *,
+        features: Any = None,
+        seed: int = 0,
+        horizon: int | None = None,
+        query: str = "",
+        run: int = 0,
+        slots: int | None = None,
+    ) -> None:
+        if policy.oracle:
+            raise ValueError(f"{policy.spec}: must not be an oracle, as only a simulation knows the truth")
+        self.policy = policy
+        self._slots: list[Item | None] = _distinct(items)
+        self._slot_of = {item: slot for slot, item in enumerate(self._slots)}
+        self._sparse = slots is not None  # True if there may be fewer items than positions
+        L = len(self._slots)
+        if slots is not None:
+            check_integer("slots", slots, 1)
+            L = max(L, slots)
+            if isinstance(k, int) and k > L:
+                raise ValueError(f"slots={slots!r}: must be at least k={k}")
+        self._free = list(range(len(self._slots), L))
+        rows = None
+        if policy.contextual:
+            rows = one_hot(L) if features is None else feature_rows(self._slots, features)
+        elif features is not None:
+            raise ValueError(f"features: {policy.spec} does not use features")
+        self._slots += [None] * len(self._free)
+        self._described = features is not None
+        problem = RankingProblem(L, k, horizon, horizon, 0 if rows is None else rows.shape[1])
+        check_integer("seed", seed, 0)
+        check_integer("run", run, 0)
+        self._key = run_key(seed, query, run)
+        self._where = {"seed": seed, "query": query, "run": run}
+        self.steps = 0  #: updates so far
+        self._compile(CompiledPolicy.shared(policy, problem))
+        self._floats, self._ints = self.compiled.empty()
+        if rows is not None:
+            self._views()["features"][: len(rows)] = rows
+        self._tokens()
+        self._moved()
+        # every slot starts as though it held an item; then the free ones are cleared
+        self._call(templates.init_step, self._event(None, None), self.compiled.everyone, self._token)
+        self._forget(self._free)
+
+    # -- use -------------------------------------------------------------------------------------------------------
+
+    @property
+    def items(self) -> list[Item]:
+        """The items that it can show."""
+        return list(self._slot_of)
+
+    @property
+    def k(self) -> int:
+        return self.compiled.problem.K
+
+    def key_at(self, n: int) -> int:
+        """The randomness of draw ``n``, for ``rank(key=...)``; by default the list of step t uses draw t."""
+        check_integer("n", n, 0, 2**64 - 1)
+        return policy_key(self._key, n)
+
+    @property
+    def alarms(self) -> list[Alarm]:
+        """The latest changes that the policy has detected, oldest first."""
+        return read_alarms(self._views(), self._slots)
+
+    @property
+    def alarm_count(self) -> int:
+        """The number of changes that the policy has detected so far."""
+        at = self.compiled.layout.begins.get("alarms")
+        return 0 if at is None else int(self._ints[at])
+
+    def rank(
+        self,
+        candidates: Sequence[Item] | None = None,
+        *,
+        k: int | None = None,
+        now: float | None = None,
+        key: int | None = None,
+    ) -> RankedItems:
+        """The list to show.
+
+        ``candidates`` limits it to some of the items, ``k`` makes it shorter, ``now`` is the time (the step by
+        default), ``key`` its randomness (by default from the learner's seed and step: a second call returns the same).
+        """
+        compiled = self.compiled
+        slots = self._candidates(candidates)
+        length = compiled.problem.K
+        if k is not None:
+            check_integer("k", k, 1, length)
+            length = k
+        length = min(length, len(slots))
+        items = slots[:length].copy()  # the search may start from any list of candidates
+        score = np.zeros(length)
+        memo = np.empty(length * self.policy.memo)
+        memo.fill(-1.0)
+        event = self._event(now, key)
+        self._call(templates.rank_step, event, slots, self._token, items, score, memo, np.empty(compiled.scratch))
+        propensities = memo[:: self.policy.memo].copy() if self.policy.propensities else None
+        names = self._slots
+        ranking = RankedItems([names[i] for i in items.tolist()], score, memo, int(event[2]), propensities)
+        ranking._slots, ranking._table = items, self._table
+        return ranking
+
+    def update(
+        self, ranking: Sequence[Item], clicks: Any = None, *, item: Item | None = None, now: float | None = None
+    ) -> None:
+        """Learn from the clicks on a list.
+
+        ``clicks`` is a 0/1 vector as long as the list, or the position of the click (1 is the top, one more than the
+        length means none), or the clicked item, or None for no click. ``item`` is the clicked item, for items that
+        are numbers themselves.
+        """
+        slots, memo, score, key = None, None, None, None
+        if isinstance(ranking, RankedItems):
+            key = ranking.key
+            if ranking.intact:
+                memo, score = ranking.memo, ranking.scores
+                if ranking._table is self._table and len(set(ranking)) == len(ranking):
+                    slots = ranking._slots
+        if slots is None:
+            slots = self._slots_of(ranking)
+        n = len(slots)
+        if n > self.compiled.problem.K:
+            raise ValueError(f"ranking has {n} items: this learner shows at most k={self.k}")
+        shown = ranking if isinstance(ranking, list) else list(ranking)
+        vector = click_vector(shown, item if item is not None else clicks, is_item=item is not None)
+        if memo is None or score is None or memo.shape != (n * self.policy.memo,):
+            memo, score = np.full(n * self.policy.memo, -1.0), np.zeros(n)
+        elif not memo.flags.carray:  # a read-only or strided view: kernels need an array
+            memo = memo.copy()
+        self._call(templates.update_step, self._event(now, key), slots, score, memo, vector)
+        self.steps += 1
+        if self._full is not None and self.steps >= self._full:
+            self._grow()
+
+    def scores(self, *, now: float | None = None) -> dict[Item, float]:
+        """The worth of every item to the policy: its index, or its estimate if the index is random."""
+        if not self._slot_of:
+            return {}
+        slots = self._candidates(None)
+        out = np.zeros(len(slots))
+        self._call(templates.scores_step, self._event(now, None), slots, self._token, out)
+        return dict(zip(self._slot_of, out.tolist(), strict=True))
+
+    def beliefs(self, *, now: float | None = None) -> dict[Item, Belief]:
+        """The policy's belief about every item: estimate, bonus, samples and score.
+
+        >>> import driftrank as dr
+        >>> learner = dr.CascadeUCB1().start(["a", "b"], k=1)
+        >>> for clicked in ("a", None):
+        ...     learner.update(["a"], clicked)
+        >>> learner.beliefs()["a"].estimate, learner.beliefs()["a"].samples
+        (0.5, 2.0)
+        """
+        if not self._slot_of:
+            return {}
+        slots = self._candidates(None)
+        estimate, samples, score = (np.zeros(len(slots)) for _ in range(3))
+        event = self._event(now, None)
+        self._call(templates.believe_step, event, slots, estimate, samples)
+        self._call(templates.scores_step, event, slots, self._token, score)
+        rows = zip(estimate.tolist(), samples.tolist(), score.tolist(), strict=True)
+        optimistic = self.policy.optimistic
+        return {item: belief(*row, optimistic) for item, row in zip(self._slot_of, rows, strict=True)}
+
+    def greedy(
+        self, candidates: Sequence[Item] | None = None, k: int | None = None, *, seen: bool = False
+    ) -> list[Item]:
+        """The items with the largest estimates, without exploration.
+
+        Equal items keep the order of the candidates. So do items never seen, which come last, or are left out with
+        ``seen``. For a policy that estimates nothing (see :class:`Belief`), its scores are used.
+        """
+        compiled = self.compiled
+        slots = self._candidates(candidates)
+        if k is None:
+            k = compiled.problem.K
+        else:
+            check_integer("k", k, 1)
+        k = min(k, len(slots))
+        t = self.steps + 1
+        event = t, float(t), _NO_KEY
+        if compiled.estimates:
+            best, estimate = np.empty(k, np.uint32), np.empty(k)
+            self._call(templates.greedy_step, event, slots, best, estimate)
+            if seen and estimate[-1] == -np.inf:
+                best = best[estimate > -np.inf]
+        else:
+            score = np.zeros(len(slots))
+            self._call(templates.scores_step, self._event(None, None), slots, self._token, score)
+            best = slots[np.argsort(-score, kind="stable")[:k]]
+        names = self._slots
+        return [names[slot] for slot in best.tolist()]
+
+    # -- change of items -------------------------------------------------------------------------------------------
+
+    def add_items(self, items: Iterable[Item], *, features: Any = None) -> None:
+        """Add items that were never seen; with features if the other items have them."""
+        new = _distinct(items)
+        for item in new:
+            if item in self._slot_of:
+                raise ValueError(f"items: {item!r} already exists")
+        rows = self._new_features(new, features)
+        if not new:
+            return
+        if len(new) > len(self._free):
+            grown = len(self._slots) + len(new) - len(self._free)
+            width = self.compiled.problem.features
+            if width and not self._described:
+                width = len(one_hot(grown))
+            self._free += range(len(self._slots), grown)
+            self._slots += [None] * (grown - len(self._slots))
+            self._relayout(replace(self.compiled.problem, L=grown, features=width))
+        slots, self._free = self._free[: len(new)], self._free[len(new) :]
+        self._token = self._token.copy()
+        for slot, item in zip(slots, new, strict=True):
+            self._slots[slot] = item
+            self._slot_of[item] = slot
+            self._token[slot] = _token(item)
+        self._moved()
+        if self.policy.contextual:
+            table = self._views()["features"]
+            table[slots] = np.eye(len(table))[slots] if rows is None else rows
+        self._forget(slots)
+
+    def renew(self, items: Iterable[Item], *, features: Any = None) -> None:
+        """Forget everything learnt about items, because they have become others."""
+        renewed = _distinct(items)
+        slots = [self._slot(item) for item in renewed]
+        rows = None if features is None else self._new_features(renewed, features)
+        if rows is not None:
+            self._views()["features"][slots] = rows
+        self._forget(slots)
+
+    def describe(self, items: Iterable[Item], features: Any) -> None:
+        """Change the features of items; nothing learnt is forgotten."""
+        known = _distinct(items)
+        slots = [self._slot(item) for item in known]
+        if not self._described and features is None:
+            raise ValueError("features: must be given")
+        rows = self._new_features(known, features)
+        if rows is not None:
+            self._views()["features"][slots] = rows
+            self._call(templates.features_changed_step, self._event(None, None), np.array(slots, np.uint32))
+
+    def remove_items(self, items: Iterable[Item]) -> None:
+        """Remove items, and forget everything learnt about them."""
+        gone = [self._slot(item) for item in _distinct(items)]
+        if len(self._slot_of) - len(gone) < self.k and not self._sparse:
+            raise ValueError(f"items: {len(self._slot_of) - len(gone)} would be left, fewer than k={self.k}")
+        for slot in gone:
+            del self._slot_of[self._slots[slot]]
+            self._slots[slot] = None
+        self._free += gone
+        self._moved()
+        self._forget(gone)
+
+    # -- saving ----------------------------------------------------------------------------------------------------
+
+    def copy(self) -> Learner:
+        """An independent copy."""
+        other = Learner.__new__(Learner)
+        other.__dict__.update(self.__dict__)
+        other._floats, other._ints = self._floats.copy(), self._ints.copy()
+        other._slots, other._slot_of, other._free = self._slots.copy(), self._slot_of.copy(), self._free.copy()
+        return other
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the learner to a file (NumPy's .npz, without pickle). Items must be strings or numbers."""
+        serialization.write(path, self._saved())
+
+    def to_bytes(self) -> bytes:
+        """The learner as compressed bytes, without pickle. Items must be strings or numbers."""
+        return serialization.pack(self._saved())
+
+    @classmethod
+    def from_bytes(cls, packed: bytes) -> Learner:
+        """The learner packed by ``to_bytes``, which continues as though it had never stopped.
+
+        >>> import driftrank as dr
+        >>> learner = dr.CascadeUCB1().start(["a", "b", "c"], k=2)
+        >>> Learner.from_bytes(learner.to_bytes()).items
+        ['a', 'b', 'c']
+        """
+        try:
+            return cls._restored(serialization.unpack(packed))
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ValueError(f"not the bytes of a learner ({error})") from error
+
+    @property
+    def nbytes(self) -> int:
+        """The approximate memory of its state and of the names of its items, in bytes."""
+        rows: int = self._floats.nbytes + self._ints.nbytes + self._token.nbytes
+        tables = getsizeof(self._slots) + getsizeof(self._slot_of) + getsizeof(self._free)
+        return rows + tables + _ITEM_BYTES * len(self._slot_of) + _OTHER_BYTES
+
+    # -- internals -------------------------------------------------------------------------------------------------
+
+    def _saved(self) -> serialization.Saved:
+        for item in self._slot_of:
+            if not isinstance(item, (str, int, float)):
+                raise ValueError(f"items: {item!r} cannot be saved; use strings or numbers")
+        problem = self.compiled.problem
+        header = {
+            "format": serialization.FORMAT,
+            "policy": self.policy.spec,
+            "version": self.policy.version,
+            "slots": self._slots,
+            "live": list(self._slot_of.values()),
+            "free": self._free,
+            "k": self.k,
+            "horizon": problem.horizon,
+            "room": problem.steps,
+            "steps": self.steps,
+            "where": self._where,
+            "features": problem.features if self._described else None,
+            "sparse": self._sparse,
+        }
+        return serialization.Saved(header, self._floats, self._ints)
+
+    @classmethod
+    def _restored(cls, parts: serialization.Saved) -> Learner:
+        """The saved learner; inconsistent parts raise LookupError, TypeError or ValueError."""
+        header = parts.header
+        if header["format"] != serialization.FORMAT:
+            raise ValueError(f"written in format {header['format']}, this version reads {serialization.FORMAT}")
+        policy = _policy_of(header["policy"])
+        if header["version"] != policy.version:
+            raise ValueError(f"a state of {policy.spec} version {header['version']}, this is version {policy.version}")
+        slots, live, free = header["slots"], header["live"], header["free"]
+        slot_of = {slots[slot]: slot for slot in live}
+        if policy.oracle or len(slot_of) < len(live) or sorted(live + free) != list(range(len(slots))):
+            raise ValueError("items and slots are inconsistent")
+        check_integer("steps", header["steps"], 0)
+        if header["room"] is not None:
+            check_integer("room", header["room"], 1)
+        learner = cls.__new__(cls)
+        learner.policy = policy
+        learner.steps = header["steps"]
+        learner._slots, learner._free = slots, free
+        learner._slot_of = slot_of
+        learner._sparse = header.get("sparse", False)
+        learner._described = header["features"] is not None
+        learner._where = header["where"]
+        learner._key = run_key(**header["where"])
+        width = 0
+        if policy.contextual:
+            width = header["features"] if learner._described else len(one_hot(len(slots)))
+        problem = RankingProblem(len(slots), header["k"], header["horizon"], header["room"], width)
+        learner._compile(CompiledPolicy.shared(policy, problem))
+        floats, ints = learner.compiled.layout.sizes
+        for row, size, kind in ((parts.floats, floats, np.float64), (parts.ints, ints, np.int32)):
+            if row.shape != (size,) or row.dtype != kind:
+                raise ValueError("the size or type of the state does not fit the policy")
+        learner._floats, learner._ints = parts.floats, parts.ints
+        learner._tokens()
+        learner._moved()
+        return learner
+
+    def _views(self) -> dict[str, NDArray[Any]]:
+        return self.compiled.layout.views(self._floats, self._ints)
+
+    def _forget(self, slots: list[int]) -> None:
+        """Clear these slots."""
+        if slots:
+            forget_alarms(self._views(), slots)
+            self._call(templates.forget_step, self._event(None, None), np.array(slots, np.int64))
+
+    def _new_features(self, items: list[Item], features: Any) -> NDArray[np.float64] | None:
+        """The features of new items, with as many numbers as those of the others."""
+        if features is not None and not self.policy.contextual:
+            raise ValueError(f"features: {self.policy.spec} does not use features")
+        if not self._described:
+            if features is not None:
+                raise ValueError("features: the other items of this learner have none")
+            return None
+        if not items:
+            return None
+        if features is None:
+            raise ValueError("features: must be given, as for the other items")
+        return feature_rows(items, features, self.compiled.problem.features)
+
+    def _compile(self, compiled: CompiledPolicy) -> None:
+        self.compiled = compiled
+        problem = compiled.problem
+        #: the number of steps after which the state must grow; None: never
+        self._full = problem.capacity if problem.horizon is None else None
+
+    def _call(self, template: Any, event: tuple[int, float, np.uint64], *arguments: Any) -> None:
+        compiled = self.compiled
+        compiled.step(template)(self._floats, self._ints, compiled.layout.offsets, compiled.row, *event, *arguments)
+
+    def _event(self, now: float | None, key: int | None) -> tuple[int, float, np.uint64]:
+        t = self.steps + 1
+        if key is None:
+            key = policy_key(self._key, t)
+        return t, float(t if now is None else now), np.uint64(key)
+
+    def _moved(self) -> None:
+        """Items are in other slots than before: drop what was cached by slot."""
+        self._table = object()  # identifies this assignment of slots
+        self._everyone: NDArray[np.uint32] | None = None
+        self._asked: tuple[Sequence[Item], NDArray[np.uint32]] | None = None
+
+    def _candidates(self, candidates: Sequence[Item] | None) -> NDArray[np.uint32]:
+        if candidates is None:
+            if self._everyone is None:
+                if not self._slot_of:
+                    raise ValueError("candidates: this learner has no items yet")
+                self._everyone = np.array(list(self._slot_of.values()), np.uint32)
+            return self._everyone
+        plain = type(candidates) is list or type(candidates) is tuple
+        if plain and self._asked is not None:  # most often the same as in the last call
+            try:
+                if candidates == self._asked[0]:
+                    return self._asked[1]
+            except ValueError:  # items such as arrays, whose comparison is not a bool
+                pass
+        slots = self._slots_of(candidates)
+        if not len(slots):
+            raise ValueError("candidates: must name at least one item")
+        if plain:
+            self._asked = candidates[:], slots
+        return slots
+
+    def _slots_of(self, items: Iterable[Item]) -> NDArray[np.uint32]:
+        """The slots of distinct items."""
+        if not isinstance(items, list):
+            items = _distinct(items)
+        try:
+            if len(set(items)) == len(items):
+                return np.fromiter(map(self._slot_of.__getitem__, items), np.uint32, len(items))
+        except (KeyError, TypeError):
+            pass
+        return np.array([self._slot(item) for item in _distinct(items)], np.uint32)  # raises the precise error
+
+    def _slot(self, item: Item) -> int:
+        try:
+            return self._slot_of[item]
+        except KeyError:
+            raise ValueError(f"item {item!r}: not among this learner's items") from None
+
+    def _tokens(self) -> None:
+        self._token = np.full(len(self._slots), _token(None), np.int64)
+        for item, slot in self._slot_of.items():
+            self._token[slot] = _token(item)
+
+    def _grow(self) -> None:
+        """Enlarge the state, which grows with the number of steps if the horizon is unknown."""
+        self._relayout(replace(self.compiled.problem, steps=2 * self.steps))
+
+    def _relayout(self, problem: RankingProblem) -> None:
+        """Copy the state into the layout of a larger problem."""
+        old, new = self.compiled, CompiledPolicy.shared(self.policy, problem)
+        if new.layout != old.layout:
+            floats, ints = new.empty()
+            before, after = old.layout.views(self._floats, self._ints), new.layout.views(floats, ints)
+            for name, values in before.items():
+                after[name][tuple(slice(0, n) for n in values.shape)] = values
+            self.policy.moved(before, after)
+            self._floats, self._ints = floats, ints
+        more = problem.L - len(self._token)
+        if more:
+            self._token = np.append(self._token, np.full(more, _token(None), np.int64))
+        self._compile(new)
+
+
+def load(path: str | os.PathLike[str]) -> Learner:
+    """Read a learner written by ``save``, which continues as though it had never stopped."""
+    try:
+        _policy_of.cache_clear()  # a policy under development may be another class by now
+        return Learner._restored(serialization.read(path))
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(f"{os.fspath(path)}: not a saved learner ({error})") from error
+
+
+def _token(item: Item | None) -> int:
+    """The key of an item's randomness: the same for the same name, on every machine."""
+    if isinstance(item, int) and 0 <= item < 2**63:
+        return int(item)
+    return _token_of(str.__repr__(item) if isinstance(item, str) else repr(item))
+
+
+@lru_cache(maxsize=256)
+def _policy_of(spec: str) -> Policy:
+    """The policy of a spec, cached: parsing takes longer than the rest of reading a learner."""
+    from driftrank.policies.registry import parse_policy
+
+    return parse_policy(spec)
+
+
+@lru_cache(maxsize=2**14)
+def _token_of(text: str) -> int:
+    return key_of(text) >> 1
+
+
+def _distinct(items: Iterable[Item]) -> list[Any]:
+    if isinstance(items, str):
+        raise ValueError(f"items={items!r}: must be a list of items, not one string")
+    try:
+        # NumPy scalars become Python objects: they are equal, but print and are saved differently
+        out = [item.item() if isinstance(item, np.generic) else item for item in items]
+        once = len(set(out)) == len(out)
+    except TypeError as error:
+        raise ValueError(
+            f"items={items!r}: must be a list of strings, numbers or other hashable objects ({error})"
+        ) from None
+    if not once:
+        twice = next(item for n, item in enumerate(out) if item in out[:n])
+        raise ValueError(f"items: {twice!r} occurs twice")
+    return out

@@ -1,0 +1,47 @@
+"""A ranking as a learner returns it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Item = Hashable
+
+
+class RankedItems(list[Item]):
+    """A list of items, top first, with the numbers that the policy needs to learn from it later.
+
+    It is an ordinary list; ``update`` also takes a plain one.
+    """
+
+    def __init__(
+        self,
+        items: Iterable[Item],
+        scores: NDArray[np.float64],
+        memo: NDArray[np.float64],
+        key: int,
+        propensities: NDArray[np.float64] | None = None,
+    ) -> None:
+        super().__init__(items)
+        self.scores = scores  #: the score by which each item was ranked
+        self.memo = memo
+        self.key = key
+        #: by position, the probability of the item shown there given those above; None if unknown
+        self.propensities = propensities
+        self._made = tuple(self)
+
+    #: the slots of the items, and the identity of the assignment of slots
+    _slots: NDArray[np.uint32] | None = None
+    _table: object = None
+
+    @property
+    def propensity(self) -> float | None:
+        """The probability of the whole list, None if unknown."""
+        return None if self.propensities is None else float(np.prod(self.propensities))
+
+    @property
+    def intact(self) -> bool:
+        """True if the list was not modified; its memo only fits the original."""
+        return self._made == tuple(self)

@@ -1,0 +1,1 @@
+"""The weight of the past: all of it, a discounted sum, or a sliding window."""

@@ -1,0 +1,1 @@
+"""Ranked bandits: one bandit per position."""

@@ -1,0 +1,1 @@
+"""Policies for several clicks per list: dependent click model and position-based model."""

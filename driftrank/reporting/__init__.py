@@ -1,0 +1,1 @@
+"""Tables, pages, figures and files that experiments share."""

@@ -1,0 +1,316 @@
+"""A page in blocks, written as HTML (one file, with its figures) or as Markdown (with image files)."""
+
+from __future__ import annotations
+
+import base64
+import platform
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Protocol
+
+from driftrank import __version__
+from driftrank.reporting.table import Table
+
+
+class Block(Protocol):
+    """A part of a page. Texts mark `code` and *names* as in Markdown."""
+
+    def html(self, folder: Path) -> str: ...
+
+    def markdown(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A title (level 1), or that of a section."""
+
+    text: str
+    level: int = 2
+
+    def html(self, folder: Path) -> str:
+        return f"<h{self.level}>{_inline(self.text)}</h{self.level}>"
+
+    def markdown(self) -> str:
+        return f"{'#' * self.level} {self.text}"
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph; ``kind`` is ``"lead"`` or ``"note"`` for less important ones."""
+
+    text: str
+    kind: str = ""
+
+    def html(self, folder: Path) -> str:
+        return f"<p{f' class={self.kind}' if self.kind else ''}>{_inline(self.text)}</p>"
+
+    def markdown(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Bullets:
+    """A list."""
+
+    items: Sequence[str]
+
+    def html(self, folder: Path) -> str:
+        return "<ul>\n" + "\n".join(f"<li>{_inline(item)}</li>" for item in self.items) + "\n</ul>"
+
+    def markdown(self) -> str:
+        return "\n".join(f"- {item}" for item in self.items)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names with their values."""
+
+    pairs: Sequence[tuple[str, str]]
+
+    def html(self, folder: Path) -> str:
+        pairs = (f"<dt>{escape(name)}</dt><dd>{_inline(value)}</dd>" for name, value in self.pairs)
+        return "<dl>\n" + "\n".join(pairs) + "\n</dl>"
+
+    def markdown(self) -> str:
+        return "\n".join(f"- {name}: {value}" for name, value in self.pairs)
+
+
+@dataclass(frozen=True)
+class Code:
+    """Command lines."""
+
+    text: str
+
+    def html(self, folder: Path) -> str:
+        return f"<pre>{escape(self.text)}</pre>"
+
+    def markdown(self) -> str:
+        return f"```\n{self.text}\n```"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure that lies in the folder as NAME.svg and NAME.png."""
+
+    name: str
+    caption: str
+    wide: bool = False
+
+    def html(self, folder: Path) -> str:
+        data = base64.b64encode((folder / f"{self.name}.svg").read_bytes()).decode()
+        image = f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(self.caption)}">'
+        return (
+            f"<figure><div class='paper{' wide' * self.wide}'>{image}</div>"
+            f"<figcaption>{_inline(self.caption)}</figcaption></figure>"
+        )
+
+    def markdown(self) -> str:
+        return f"![{self.caption}]({self.name}.png)\n\n*{self.caption}*"
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A table; ``prose``: with long cells."""
+
+    table: Table
+    prose: bool = False
+
+    def html(self, folder: Path) -> str:
+        return f"<div class='wide{' prose' * self.prose}'>{self.table.to_html()}</div>"
+
+    def markdown(self) -> str:
+        return self.table.to_markdown().rstrip()
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a grid: the number, small print, and a mark."""
+
+    text: str
+    small: Sequence[str] = ()  #: lines
+    mark: str = ""  #: best, better, worse, same, missing
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a grid. ``apart``: not compared with the others; ``mine``: the one that others are compared with."""
+
+    name: str
+    cells: Sequence[Cell]
+    apart: bool = False
+    mine: bool = False
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table with marked cells."""
+
+    columns: Sequence[str]
+    rows: Sequence[Row]
+
+    def html(self, folder: Path) -> str:
+        head = "".join(f"<th{' class=number' * (i > 0)}>{_breakable(name)}</th>" for i, name in enumerate(self.columns))
+        body = "\n".join(self._line(row) for row in self.rows)
+        return (
+            f"<div class=wide><table class=grid>\n<thead><tr>{head}</tr></thead>\n"
+            f"<tbody>\n{body}\n</tbody>\n</table></div>"
+        )
+
+    def markdown(self) -> str:
+        rows = [(_bold(row.name, row.mine), *(_written(cell) for cell in row.cells)) for row in self.rows]
+        return Table(self.columns, rows, (None, *[""] * (len(self.columns) - 1))).to_markdown().rstrip()
+
+    def _line(self, row: Row) -> str:
+        marks = " ".join(["apart"] * row.apart + ["mine"] * row.mine)
+        cells = "".join(
+            f'<td class="number{" " * bool(cell.mark)}{cell.mark}">{escape(cell.text)}'
+            f"{''.join(f'<small>{escape(line)}</small>' for line in cell.small)}</td>"
+            for cell in row.cells
+        )
+        start = f'<tr class="{marks}">' if marks else "<tr>"
+        return f"{start}<td>{escape(row.name)}</td>{cells}</tr>"
+
+
+def html_page(title: str, blocks: Iterable[Block], folder: Path, width: int = 60) -> str:
+    """A self-contained HTML file; ``width`` is in rem."""
+    body = "\n".join(block.html(folder) for block in blocks)
+    style = _STYLE.replace("WIDTH", str(width))
+    return _PAGE.replace("TITLE", escape(title)).replace("STYLE", style).replace("BODY", body)
+
+
+def markdown_page(blocks: Iterable[Block]) -> str:
+    return "\n\n".join(block.markdown() for block in blocks) + "\n"
+
+
+def origin(seconds: float, cores: int) -> list[tuple[str, str]]:
+    """Duration, date, machine and versions of a computation."""
+    used = f"{cores} core{'s' * (cores > 1)} used"
+    return [
+        ("Duration", f"{duration(seconds)}, compilation included"),
+        ("Date", datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")),
+        ("Machine", f"{_processor()}, {used}, {platform.system()} {platform.machine()}"),
+        ("Versions", ", ".join(f"{name} {number}" for name, number in _versions())),
+    ]
+
+
+def duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s"
+
+
+def _versions() -> list[tuple[str, str]]:
+    found = [("driftrank", __version__), ("Python", platform.python_version())]
+    for name in ("numpy", "numba", "llvmlite", "matplotlib", "pyarrow"):
+        try:
+            found.append((name, version(name)))
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or "unknown processor"
+
+
+def _inline(text: str) -> str:
+    """Marked text as HTML."""
+    marked = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+    return re.sub(r"\*([^*]+)\*", r"<i>\1</i>", marked)
+
+
+def _breakable(name: str) -> str:
+    """A long name that may be broken at capitals and punctuation."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=-)|(?<=[:,])", "<wbr>", escape(name))
+
+
+def _bold(text: str, bold: bool = True) -> str:
+    return f"**{text}**" if bold else text
+
+
+def _written(cell: Cell) -> str:
+    return " ".join([_bold(cell.text, cell.mark == "best"), ", ".join(cell.small)]).rstrip()
+
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>TITLE</title>
+<style>STYLE</style>
+</head>
+<body>
+<main>
+BODY
+</main>
+</body>
+</html>
+"""
+
+_STYLE = """
+:root {
+  color-scheme: light dark;
+  --ink: #1b1b1f; --paper: #ffffff; --soft: #5c5f66; --line: #d9dce1; --code: #f3f4f6;
+  --best: #dff1e3; --better: #0b6b3a; --worse: #a3341c;
+}
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6e6ea; --paper: #15171b; --soft: #a0a4ad; --line: #353941; --code: #1f2229;
+          --best: #1d3a29; --better: #7fd6a3; --worse: #f0967e; }
+}
+* { box-sizing: border-box; }
+body {
+  margin: 0; background: var(--paper); color: var(--ink);
+  font: 1rem/1.55 system-ui, sans-serif; overflow-wrap: break-word;
+}
+main { max-width: WIDTHrem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
+h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .5rem; }
+h2 { font-size: 1.15rem; margin: 2.2rem 0 .5rem; }
+.lead, .note, figcaption, dt { color: var(--soft); }
+.note, figcaption { font-size: .88rem; }
+figure { margin: 1.2rem 0; }
+.paper { background: #fff; border: 1px solid var(--line); border-radius: 6px; padding: .5rem; }
+.wide, .paper { overflow-x: auto; }
+.paper img { display: block; width: 100%; height: auto; min-width: 32rem; }
+.paper.wide img { min-width: 52rem; }
+figcaption { margin-top: .4rem; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .92rem; }
+th, td { padding: .35rem .5rem; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap; }
+th { font-weight: 600; border-bottom-width: 2px; white-space: normal; vertical-align: bottom; }
+tr :first-child { padding-left: 0; }
+.number { text-align: right; }
+li { margin: .3rem 0; }
+ul { padding-left: 1.2rem; }
+dl { display: grid; grid-template-columns: minmax(7rem, max-content) 1fr; gap: .3rem 1.2rem; margin: 0; }
+dd { margin: 0; min-width: 0; }
+pre, code { font-family: ui-monospace, monospace; font-size: .9em; background: var(--code); border-radius: 4px; }
+code { padding: .1em .3em; }
+pre { padding: .7rem 1rem; overflow-x: auto; }
+.prose td { white-space: normal; }
+.grid { font-size: .76rem; }
+.grid th, .grid td { padding: .2rem .22rem; }
+.grid th { font-size: .7rem; line-height: 1.25; min-width: 2.9rem; }
+.grid td { line-height: 1.25; }
+.grid th:first-child, .grid td:first-child {
+  position: sticky; left: 0; background: var(--paper); padding-right: .6rem; box-shadow: 1px 0 0 var(--line);
+}
+.grid tr.apart td { color: var(--soft); font-style: italic; }
+.grid tr.mine td:first-child { font-weight: 700; }
+.grid small { display: block; color: var(--soft); font-size: .9em; }
+.best { background: var(--best); font-weight: 700; }
+.better { color: var(--better); }
+.worse { color: var(--worse); }
+.same, .missing { color: var(--soft); }
+.grid .missing { white-space: normal; }
+"""

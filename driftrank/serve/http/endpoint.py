@@ -1,0 +1,134 @@
+"""The endpoints of the routes, as ASGI applications."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+
+from starlette.datastructures import URL
+from starlette.requests import Request
+from starlette.responses import RedirectResponse
+from starlette.routing import Match, Route
+from starlette.types import Message, Receive, Scope, Send
+
+from driftrank.serve.http.operation import Need, Operation
+from driftrank.serve.http.problems import Refused, nothing_at, refused
+from driftrank.serve.keys import Access, Keys
+from driftrank.serve.service import Service
+
+#: keys of a request's scope: its headers as a dictionary; the label of its metrics; the rankers that its key has
+#: access to (None: all), if the operation needs any key
+HEADERS = "driftrank.headers"
+LABEL = "driftrank.label"
+VISIBLE = "driftrank.visible"
+
+_GRANTED = Access.GRANTED
+
+
+class Endpoint:
+    """An operation of the route table: checks the body's length and the key, then calls the handler."""
+
+    def __init__(self, operation: Operation, service: Service, keys: Keys) -> None:
+        self.operation = operation
+        self._handler = operation.handler
+        self._need = operation.need
+        self._label = operation.label
+        self._service = service
+        self._keys = keys
+        self._max_body = service.settings.max_body_bytes
+        self._personalizer = service.settings.personalizer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[LABEL] = self._label
+        headers: dict[bytes, bytes] = scope[HEADERS]
+        if headers.get(b"content-encoding", b"identity") != b"identity":
+            raise Refused(415, "Unsupported encoding", "content-encoding: bodies must not be compressed")
+        length = headers.get(b"content-length")
+        if length is None:
+            if b"transfer-encoding" in headers:
+                receive = self._counted(receive)
+        elif not length.isdigit():
+            raise refused(400, "content-length: must be an integer of at least 0")
+        elif int(length) > self._max_body:
+            raise self._too_long()
+        need = self._need
+        if need is not Need.NOTHING:
+            ranker = scope["path_params"].get("ranker", self._personalizer) if need is Need.RANKER else None
+            check_key(self._keys, need, ranker, scope)
+        response = await self._handler(self._service, Request(scope, receive))
+        await response(scope, receive, send)
+
+    def _counted(self, receive: Receive) -> Receive:
+        """Count the bytes of a body that came without its length."""
+        so_far = 0
+
+        async def counted() -> Message:
+            nonlocal so_far
+            message = await receive()
+            so_far += len(message.get("body", b""))
+            if so_far > self._max_body:
+                raise self._too_long()
+            return message
+
+        return counted
+
+    def _too_long(self) -> Refused:
+        return Refused(413, "Body too long", f"body: must be no longer than {self._max_body} bytes (max_body)")
+
+
+class Unmatched:
+    """Requests that match no route. Only the admin key learns that a path or a method does not exist."""
+
+    def __init__(self, routes: Sequence[Route], keys: Keys) -> None:
+        self._routes = routes
+        self._keys = keys
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        check_key(self._keys, Need.ADMIN, None, scope)
+        path = scope["path"]
+        if allowed := self._methods(scope, path):
+            raise refused(405, f"{scope['method']} is not allowed at {path}", {"Allow": ", ".join(sorted(allowed))})
+        if path.endswith("/") and self._methods(scope, path.rstrip("/")):
+            await RedirectResponse(URL(scope={**scope, "path": path.rstrip("/")}))(scope, receive, send)
+            return
+        raise nothing_at(path)
+
+    def _methods(self, scope: Scope, path: str) -> set[str]:
+        """The methods of a path."""
+        matching = [r for r in self._routes if r.matches({**scope, "path": path})[0] is not Match.NONE]
+        return set().union(*(route.methods or () for route in matching))
+
+
+def check_key(keys: Keys, need: Need, ranker: str | None, scope: Scope) -> None:
+    """Raise unless the request's key gives access."""
+    key = _presented(scope[HEADERS], need is Need.PAGE)
+    access = keys.allows(key, ranker=ranker, admin=need is Need.ADMIN)
+    if access is _GRANTED:
+        if need is Need.ANY:
+            scope[VISIBLE] = keys.visible(key)
+        return
+    if access is Access.MISSING:
+        scheme = 'Basic realm="driftrank: the key is the password"' if need is Need.PAGE else "Bearer"
+        detail = "a key is required: Authorization: Bearer KEY or X-API-Key: KEY"
+        raise Refused(401, "Key missing", detail, {"www-authenticate": scheme})
+    # the same message whether or not the ranker exists
+    raise Refused(403, "Key refused", "this key has no access to this resource")
+
+
+def _presented(headers: dict[bytes, bytes], page: bool) -> str | None:
+    """The key of a request, or None."""
+    given = headers.get(b"authorization")
+    if given is not None:
+        scheme, _, value = given.partition(b" ")
+        if scheme.lower() == b"bearer":
+            return value.strip().decode("latin-1")
+        # pages only: browsers send it with every request, so elsewhere any other site could act in the user's name
+        if page and scheme.lower() == b"basic":
+            try:
+                return base64.b64decode(value, validate=True).partition(b":")[2].decode("latin-1")
+            except binascii.Error:
+                return ""
+    # the second one is Azure Personalizer's
+    given = headers.get(b"x-api-key") or headers.get(b"ocp-apim-subscription-key")
+    return None if given is None else given.decode("latin-1")

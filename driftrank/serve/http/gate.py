@@ -1,0 +1,124 @@
+"""The middleware around every request: its id, its path, its time, and the answer if it fails.
+
+Plain ASGI: a middleware made with Starlette's ``BaseHTTPMiddleware`` costs more than ranking does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import re
+import secrets
+from time import perf_counter
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from driftrank.serve.http.endpoint import HEADERS, LABEL
+from driftrank.serve.http.problems import Refused, document, nothing_at
+from driftrank.serve.log.store.base import StoreError
+from driftrank.serve.logging import REQUEST_ID
+from driftrank.serve.metrics import Metrics
+
+_SANE_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
+_MAX_PATH = 8192  # characters
+_GONE = 499  # the status that is counted if the client has gone
+_PERSONALIZER = ("/personalizer/", "//personalizer/")
+#: Versions of Personalizer with the rank, reward and activate of 1.0; the last one is not named in the path. SDKs
+#: write two slashes if the endpoint ends in one, as Azure's do.
+_SAME = re.compile(r"/{1,2}personalizer/(?:v1\.0/|v1\.1-preview(?:\.\d)?/)?((?:rank|events/.*)\Z)", re.DOTALL)
+_log = logging.getLogger("driftrank.serve")
+
+
+class Gate:
+    """The middleware of the service."""
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, access_log: bool = False) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._access_log = access_log
+        # request ids: process, then number
+        self._process = secrets.token_hex(4)
+        self._number = itertools.count(1)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = perf_counter()
+        headers = scope[HEADERS] = dict(scope["headers"])
+        id_ = headers.get(b"x-request-id")
+        if id_ is None or not _SANE_ID.fullmatch(id_):
+            id_ = f"{self._process}-{next(self._number):x}".encode()
+        token = REQUEST_ID.set(id_.decode())
+        path: str = scope["path"]
+        if path.startswith(_PERSONALIZER):
+            same = _SAME.match(path)
+            path = scope["path"] = f"/personalizer/v1.0/{same[1]}" if same else f"/{path.lstrip('/')}"
+        status = 0
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                # a new list: a route may use the same one again
+                message["headers"] = [*message.get("headers", ()), (b"x-request-id", id_)]
+            await send(message)
+
+        try:
+            if len(path) > _MAX_PATH:
+                raise Refused(414, "Path too long", f"path: must be no longer than {_MAX_PATH} characters")
+            if "\n" in path:  # Starlette's patterns ignore it at the end, and do not match it elsewhere
+                raise nothing_at(path)
+            await self._app(scope, receive, answer)
+        except Refused as problem:
+            await _refuse(problem, path, answer, status)
+        except ClientDisconnect:
+            status = status or _GONE
+        except asyncio.CancelledError:  # the server stops and no longer waits for requests
+            _log.warning("%s was aborted: the service has stopped", path)
+        except StoreError as error:
+            _log.error("%s %s failed: %s", scope["method"], path, error)
+            unread = Refused(503, "the store cannot be read", str(error), {"Retry-After": "5"})
+            await _refuse(unread, path, answer, status)
+        except Exception as error:
+            _log.exception("%s %s failed: %s", scope["method"], path, type(error).__name__)
+            if status:  # the answer has begun: break the connection
+                raise
+            await _refuse(_bug(id_), path, answer, status)
+        finally:
+            took = perf_counter() - began
+            status = status or _GONE
+            label = scope.get(LABEL, "other")
+            self._metrics.add("http_requests", (label, status))
+            self._metrics.observe("http_request_duration_seconds", (label,), took)
+            # 503: not ready, or the store's error is logged already; there may be thousands of them
+            if self._access_log or (status >= 500 and status != 503):
+                self._line(scope, status, took)
+            REQUEST_ID.reset(token)
+
+    def _line(self, scope: Scope, status: int, took: float) -> None:
+        client = scope.get("client")
+        _log.log(
+            logging.ERROR if status >= 500 else logging.INFO,
+            "%s %s: %d",
+            scope["method"],
+            scope["path"],
+            status,
+            extra={"status": status, "ms": round(took * 1000, 3), "client": client[0] if client else None},
+        )
+
+
+def _bug(id_: bytes) -> Refused:
+    detail = f"a fault of the server; its log has more under the request id {id_.decode()}"
+    return Refused(500, "Internal error", detail)
+
+
+async def _refuse(problem: Refused, path: str, answer: Send, begun: int) -> None:
+    if begun:  # too late to answer: an answer without its end is incomplete, and the connection breaks
+        _log.warning("%s was aborted: %s", path, problem.detail)
+        return
+    status, headers, body = document(problem, path)
+    await answer({"type": "http.response.start", "status": status, "headers": headers})
+    await answer({"type": "http.response.body", "body": body})

@@ -1,0 +1,117 @@
+"""The OpenAPI document of the route table. The schemas are msgspec's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+import driftrank
+from driftrank import wire
+from driftrank.serve.http.operation import JSON, Need, Operation
+
+_INFO = {
+    "title": "driftrank",
+    "version": driftrank.__version__,
+    "description": """Ranks items, learns from clicks, and adapts when users change their minds.
+
+Send **rank** with a query and candidates, show the ranking, send **feedback** with the clicks.
+""",
+}
+_REF = "#/components/schemas/{name}"
+_PARAMETERS: dict[str, dict[str, Any]] = {
+    "ranker": {"schema": {"type": "string"}, "description": "The name of a ranker.", "example": "default"},
+    "query": {
+        "schema": {"type": "string"},
+        "description": "A query; it may contain slashes.",
+        "example": "running shoes",
+    },
+    "event_id": {"schema": {"type": "string"}, "description": "The id of a ranking.", "example": "visit-1"},
+}
+_KEYS = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+}
+
+
+def document(operations: Sequence[Operation], *, keys: bool) -> dict[str, Any]:
+    """The document; ``keys``: the server requires keys."""
+    schemas = _Schemas()
+    paths: dict[str, dict[str, Any]] = {}
+    tags: dict[str, None] = {}
+    for operation in operations:
+        if operation.documented:
+            path = re.sub(r":path}", "}", operation.path)
+            paths.setdefault(path, {})[operation.method.lower()] = _described(operation, path, schemas)
+            tags[operation.tag] = None
+    return {
+        "openapi": "3.1.0",
+        "info": _INFO,
+        "paths": paths,
+        "components": {"schemas": schemas.components(), "securitySchemes": _KEYS},
+        "tags": [{"name": tag} for tag in tags],
+        "security": [{name: []} for name in _KEYS] + ([] if keys else [{}]),
+    }
+
+
+class _Schemas:
+    """The schemas of the types that the operations use."""
+
+    def __init__(self) -> None:
+        self._types: dict[Any, None] = {wire.Problem: None}
+
+    def of(self, kind: Any) -> dict[str, Any]:
+        self._types[kind] = None
+        (schema,), _ = msgspec.json.schema_components([kind], ref_template=_REF)
+        return {"schema": schema}
+
+    def components(self) -> dict[str, Any]:
+        return msgspec.json.schema_components(list(self._types), ref_template=_REF)[1]
+
+
+def _described(operation: Operation, path: str, schemas: _Schemas) -> dict[str, Any]:
+    text = (operation.handler.__doc__ or "").strip()
+    summary, _, details = text.partition("\n")
+    return {
+        "tags": [operation.tag],
+        "summary": summary.rstrip("."),
+        "description": " ".join(details.split()) or text,
+        "operationId": re.sub(r"\W", "_", f"{operation.handler.__name__}{path}") + f"_{operation.method.lower()}",
+        "parameters": _parameters(operation, path),
+        **_request_body(operation, schemas),
+        "responses": _responses(operation, schemas),
+        **({"security": []} if operation.need is Need.NOTHING else {}),
+    }
+
+
+def _parameters(operation: Operation, path: str) -> list[dict[str, Any]]:
+    out = []
+    for name, described in _PARAMETERS.items():
+        if f"{{{name}}}" in path:
+            example = (operation.path_examples or {}).get(name, described["example"])
+            out.append({"name": name, "in": "path", "required": True, **described, "example": example})
+    for name, given in (operation.parameters or {}).items():
+        out.append({"name": name, "in": "query", "required": False, **given})
+    return out
+
+
+def _request_body(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
+    if operation.body is None:
+        return {}
+    content = schemas.of(operation.body) | ({} if operation.example is None else {"example": operation.example})
+    return {"requestBody": {"required": operation.body_required, "content": {JSON: content}}}
+
+
+def _responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
+    out: dict[int, dict[str, Any]] = {operation.status: {"description": HTTPStatus(operation.status).phrase}}
+    if operation.answer is not None:
+        out[operation.status]["content"] = {operation.media: schemas.of(operation.answer)}
+    for status in operation.problems:
+        content = {operation.problem_media: schemas.of(operation.problem)}
+        out[status] = {"description": HTTPStatus(status).phrase, "content": content}
+    for status, kind in (operation.also or {}).items():
+        out[status]["content"][JSON] = schemas.of(kind)
+    return {str(status): response for status, response in out.items()}

@@ -1,0 +1,239 @@
+"""The calls of Azure Personalizer v1.0, so that its users change a URL and nothing else.
+
+An event of Personalizer is a ranking with one position: it learns about the top action only, so one is chosen, and the
+others below it are for display. Rewards are numbers, clicks are not: a reward of 0.3 is a click with probability 0.3,
+drawn from the event's id, so that its expectation is the reward, and it is the same when it is sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from driftrank.kernels.rng import key_of
+from driftrank.serve.http.bodies import decoded, json_response, no_content
+from driftrank.serve.http.operation import JSON, Need, Operation
+from driftrank.serve.http.problems import Refused
+from driftrank.serve.introspection import Introspection
+from driftrank.serve.service import Service
+from driftrank.wire import Feedback, Item, ItemId, RankRequest
+
+TAG = "Azure Personalizer"
+_PATH = "/personalizer/v1.0"
+#: the depth to which nested namespaces are searched for features
+_MAX_DEPTH = 8
+
+_Id = Annotated[str, Meta(min_length=1, max_length=256)]
+
+
+class Action(Struct, frozen=True):
+    """Something to show. Its features are used if the ranker's policy uses features and all are numbers."""
+
+    id: _Id
+    features: list[dict[str, Any]] | None = None
+
+
+class PersonalizerRank(Struct, frozen=True, rename="camel"):
+    """The actions to choose from."""
+
+    actions: Annotated[list[Action], Meta(min_length=1, max_length=50)]
+    context_features: list[dict[str, Any]] | None = None
+    excluded_actions: list[str] | None = None
+    event_id: _Id | None = None
+    defer_activation: bool | None = False
+
+
+class RankedAction(Struct, frozen=True):
+    """An action and the probability that it is chosen."""
+
+    id: str
+    probability: float
+
+
+class PersonalizerRanking(Struct, frozen=True, rename="camel"):
+    """The action to show, and the ranking of all actions."""
+
+    ranking: list[RankedAction]
+    event_id: str
+    reward_action_id: str
+
+
+class Reward(Struct, frozen=True):
+    """The value of showing the action, from 0 to 1."""
+
+    value: float
+
+
+class PersonalizerError(Struct, frozen=True):
+    """An error."""
+
+    code: str
+    message: str
+
+
+class PersonalizerProblem(Struct, frozen=True):
+    """An error, in the form of Personalizer."""
+
+    error: PersonalizerError
+
+
+_RANK = msgspec.json.Decoder(PersonalizerRank)
+_REWARD = msgspec.json.Decoder(Reward)
+_EXAMPLE = {
+    "contextFeatures": [{"device": "mobile"}, {"time": {"weekday": "monday"}}],
+    "actions": [{"id": "pasta", "features": [{"taste": "salty"}]}, {"id": "salad", "features": [{"taste": "fresh"}]}],
+    "eventId": "75269ad0-bfee-4598-8196-c57383d38e10",
+}
+
+
+async def rank(service: Service, request: Request) -> Response:
+    """Choose an action, as Azure Personalizer does.
+
+    Show the action named by rewardActionId, then send its reward. The server's setting personalizer names the ranker;
+    the ranker's setting context names the context features that identify a query.
+    """
+    given: PersonalizerRank = decoded(_RANK, await request.body())
+    name = service.settings.personalizer
+    ranker = service.ranker(name)
+    query = query_of(ranker.settings.context, given.context_features or [])
+    excluded = set(given.excluded_actions or ())
+    candidates = [action for action in given.actions if action.id not in excluded]
+    items: list[ItemId | Item] = [action.id for action in given.actions]
+    if ranker.policy.contextual and (rows := numbers_of([action.features or [] for action in candidates])):
+        items = [Item(action.id, row) for action, row in zip(candidates, rows, strict=True)]
+    wanted = RankRequest(
+        query, items, k=1, event_id=given.event_id, excluded=list(excluded), defer=bool(given.defer_activation)
+    )
+    (answer,) = await service.rank(name, [wanted])
+    chosen = answer.items[0]
+    rest = [action.id for action in candidates if action.id != chosen.id]
+    if len(rest) == len(candidates):
+        detail = f"eventId={answer.event_id!r}: was used before, and the action chosen then is not among the actions"
+        raise Refused(409, "Event id taken", detail)
+    p = chosen.propensity if isinstance(chosen.propensity, float) else 1.0
+    left = max(0.0, 1.0 - p) / len(rest) if rest else 0.0
+    below = [RankedAction(str(id_), left) for id_ in Introspection(service).best_first(name, query, rest)]
+    order = iter([RankedAction(str(chosen.id), p), *below])
+    # excluded actions keep their places
+    ranking = [RankedAction(a.id, 0.0) if a.id in excluded else next(order) for a in given.actions]
+    return json_response(PersonalizerRanking(ranking, answer.event_id, str(chosen.id)), 201)
+
+
+async def reward(service: Service, request: Request) -> Response:
+    """Report the value of showing the action.
+
+    The first reward of an event counts. A reward for an event that is unknown, not activated, or over is accepted and
+    ignored.
+    """
+    value = decoded(_REWARD, await request.body()).value
+    name, event_id = service.settings.personalizer, request.path_params["event_id"]
+    await service.feedback(name, [Feedback(event_id, [1] if is_click(name, event_id, value) else [])])
+    return no_content()
+
+
+async def activate(service: Service, request: Request) -> Response:
+    """Activate a deferred event that was shown: its feedback window begins."""
+    name = service.settings.personalizer
+    service.ranker(name)
+    try:
+        await service.activate(request.path_params["event_id"], [name])
+    except Refused as problem:
+        if problem.status != 404:
+            raise
+    return no_content()
+
+
+_SHAPE: dict[str, Any] = {
+    "problems": (400, 401, 403, 404, 409, 413, 429, 503),
+    "problem": PersonalizerProblem,
+    "problem_media": JSON,
+    "path_examples": {"event_id": _EXAMPLE["eventId"]},
+}
+ROUTES = (
+    Operation(
+        "POST", f"{_PATH}/rank", rank, Need.RANKER, "rank",
+        body=PersonalizerRank, answer=PersonalizerRanking, status=201, example=_EXAMPLE, **_SHAPE,
+    ),
+    Operation(
+        "POST", f"{_PATH}/events/{{event_id:path}}/reward", reward, Need.RANKER, "feedback",
+        body=Reward, status=204, example={"value": 1.0}, **_SHAPE,
+    ),
+    Operation("POST", f"{_PATH}/events/{{event_id:path}}/activate", activate, Need.RANKER, status=204, **_SHAPE),
+)  # fmt: skip
+
+
+def is_click(ranker: str, event_id: str, value: float) -> bool:
+    """True if a reward is a click: with the probability of its value, always the same for an event.
+
+    >>> [is_click("default", "e1", value) for value in (-1.0, 0.0, 0.1, 0.9, 1.0)]
+    [False, False, False, True, True]
+    """
+    return (key_of(f"reward/{ranker}/{event_id}") >> 11) * 2.0**-53 < value
+
+
+def query_of(names: Sequence[str], features: Sequence[dict[str, Any]]) -> str:
+    """The query that the named features of a context identify. A missing feature is empty.
+
+    >>> query_of(["device", "time.weekday"], [{"device": "mobile"}, {"time": {"weekday": "monday", "hour": 7}}])
+    'device=mobile|time.weekday=monday'
+    """
+    if not names:
+        return ""
+    found = _flat(features)
+    return "|".join(f"{name}={_text(found.get(name))}" for name in names)
+
+
+def numbers_of(features: Sequence[Sequence[dict[str, Any]]]) -> list[list[float]] | None:
+    """Rows of numbers, sorted by feature name; None if some are not numbers, or actions differ in names.
+
+    >>> numbers_of([[{"price": 3, "size": {"cm": 10.5}}], [{"size": {"cm": 8}}, {"price": 2}]])
+    [[3.0, 10.5], [2.0, 8.0]]
+    """
+    named = [dict(_leaves(given)) for given in features]
+    names = sorted(named[0]) if named else []
+    if not names or any(sorted(row) != names for row in named):
+        return None
+    if any(not isinstance(value, int | float) for row in named for value in row.values()):
+        return None
+    try:
+        return [[float(row[name]) for name in names] for row in named]
+    except OverflowError:  # integers of hundreds of digits
+        return None
+
+
+def _flat(features: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Values by "name" and by "namespace.name"; of several with the same name the least deep, then the first."""
+    out: dict[str, Any] = {}
+    short: dict[str, Any] = {}
+    for path, value in _leaves(features):
+        out.setdefault(path, value)
+        short.setdefault(path.rpartition(".")[2], value)
+    return short | out
+
+
+def _leaves(features: Sequence[dict[str, Any]]) -> list[tuple[str, Any]]:
+    """Paths and values, the least deep first."""
+    out: list[tuple[str, Any]] = []
+    level = [("", part) for part in features]
+    for _ in range(_MAX_DEPTH):
+        below: list[tuple[str, dict[str, Any]]] = []
+        for prefix, part in level:
+            for name, value in part.items():
+                if isinstance(value, dict):
+                    below.append((f"{prefix}{name}.", value))
+                else:
+                    out.append((f"{prefix}{name}", value))
+        level = below
+    return out
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text.replace("%", "%25").replace("|", "%7C")  # so that two contexts are never the same query

@@ -1,0 +1,62 @@
+"""Queries and what was learnt about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from driftrank.serve.http.bodies import json_response, no_content
+from driftrank.serve.http.operation import Need, Operation
+from driftrank.serve.http.problems import Refused
+from driftrank.serve.introspection import Introspection
+from driftrank.serve.service import Service
+from driftrank.wire import QueryState
+
+TAG = "queries"
+_MAX_LIMIT = 1000
+_PAGE: dict[str, dict[str, Any]] = {
+    "after": {"schema": {"type": "string"}, "description": "Begin after this name."},
+    "limit": {
+        "schema": {"type": "integer", "minimum": 1, "maximum": _MAX_LIMIT, "default": 100},
+        "description": "The maximum number of names.",
+    },
+}
+
+
+async def queries(service: Service, request: Request) -> Response:
+    """List the names of a ranker's queries, sorted, a page at a time."""
+    limit = request.query_params.get("limit", "100")
+    if not limit.isascii() or not limit.isdigit() or len(limit) > 9 or not 1 <= int(limit) <= _MAX_LIMIT:
+        raise Refused(422, "Bad value", f"limit={limit!r}: must be an integer from 1 to {_MAX_LIMIT}")
+    after = request.query_params.get("after")
+    return json_response(Introspection(service).names(request.path_params["ranker"], after, int(limit)))
+
+
+async def query(service: Service, request: Request) -> Response:
+    """Return what was learnt about a query: the estimate of each item, its uncertainty, detected changes."""
+    return json_response(Introspection(service).state(request.path_params["ranker"], request.path_params["query"]))
+
+
+async def delete_query(service: Service, request: Request) -> Response:
+    """Delete a query and all that was learnt about it."""
+    await service.reset(request.path_params["ranker"], request.path_params["query"], gone=True)
+    return no_content()
+
+
+async def reset_query(service: Service, request: Request) -> Response:
+    """Forget what was learnt about a query; its items stay."""
+    await service.reset(request.path_params["ranker"], request.path_params["query"])
+    return no_content()
+
+
+ROUTES = (
+    Operation(
+        "GET", "/v1/rankers/{ranker}/queries", queries, Need.RANKER, answer=list[str], parameters=_PAGE
+    ),
+    # queries may contain slashes, so this comes before the route that a query "x/reset" would match
+    Operation("POST", "/v1/rankers/{ranker}/queries/{query:path}/reset", reset_query, Need.ADMIN, status=204),
+    Operation("GET", "/v1/rankers/{ranker}/queries/{query:path}", query, Need.RANKER, answer=QueryState),
+    Operation("DELETE", "/v1/rankers/{ranker}/queries/{query:path}", delete_query, Need.ADMIN, status=204),
+)  # fmt: skip

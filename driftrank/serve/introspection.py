@@ -1,0 +1,74 @@
+"""Introspection: the names of queries, and what was learnt for one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, cast
+
+from driftrank.policies.estimates import Belief
+from driftrank.serve.service import Service, no_query
+from driftrank.serve.state.queries import snapshot_name
+from driftrank.wire import ItemId, ItemState, QueryState
+
+
+class Introspection:
+    """Read access to the queries of a service."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def names(self, ranker_name: str, after: str | None, limit: int) -> list[str]:
+        """Names of queries, sorted, in memory or not. The name of a query may be ""."""
+        queries, store = self._service.state.queries, self._service.store
+        ranker = self._service.ranker(ranker_name)
+        prefix = snapshot_name(ranker_name, "")
+        begin = "" if after is None else prefix + after
+        found = {name for owner, name in queries if owner == ranker_name and (after is None or name > after)}
+        while stored := store.snapshot_names(prefix, begin, limit):
+            begin = stored[-1]
+            names = [name.removeprefix(prefix) for name in stored]
+            found.update(name for name in names if queries.stored((ranker_name, name), ranker.since) is not None)
+            # outdated snapshots do not count, so that only the last page is short
+            if sum(prefix + name <= begin for name in found) >= limit:
+                break
+        return sorted(found)[:limit]
+
+    def state(self, ranker_name: str, name: str) -> QueryState:
+        """The state of a query, item by item."""
+        ranker = self._service.ranker(ranker_name)
+        query = self._service.state.query(ranker, name)
+        if query is None:
+            raise no_query(ranker_name, name)
+        learner = query.learner
+        beliefs = learner.beliefs(now=self._service.now())
+        changed: dict[Any, int] = {}
+        last = None
+        for alarm in learner.alarms:
+            last = alarm.step
+            for item in learner.items if alarm.everything else [alarm.item]:
+                changed[item] = alarm.step
+        items = [
+            ItemState(
+                item, _finite(b.estimate), _finite(b.bonus), _finite(b.samples), _finite(b.score),
+                query.last_offered(item), changed.get(item),
+            )
+            for item, b in cast(dict[ItemId, Belief], beliefs).items()
+        ]  # fmt: skip
+        return QueryState(
+            ranker_name, name, ranker.spec, query.steps, query.impressions, query.clicks, last, learner.alarm_count,
+            items,
+        )  # fmt: skip
+
+    def best_first(self, ranker_name: str, name: str, items: Sequence[ItemId]) -> list[ItemId]:
+        """The items by their estimates; equal and unknown ones in the order given, the latter last."""
+        query = self._service.state.query(self._service.ranker(ranker_name), name)
+        known = [] if query is None else [item for item in items if item in query.seen]
+        if query is not None and known:
+            best = query.learner.greedy(known, len(known))
+            return [*best, *(item for item in items if item not in query.seen)]  # type: ignore[list-item]
+        return list(items)
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)

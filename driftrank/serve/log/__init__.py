@@ -1,0 +1,1 @@
+"""The log of the service: records, group commit, stores."""

@@ -1,0 +1,170 @@
+"""Group commit: one write for all queued records, in a thread of its own, while the next ones queue up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from driftrank.serve.log.records import Record, encode
+from driftrank.serve.log.store.base import Snapshot, Store, StoreError
+
+_log = logging.getLogger("driftrank.serve")
+
+#: entries of one commit at most, so that no request waits long behind a large import
+_MAX_ENTRIES = 5_000
+#: bytes that must be free in a store that was full
+_PROBE = 32_768
+
+
+class NewRecord(NamedTuple):
+    """A record to be appended."""
+
+    id: str  #: the log accepts each only once
+    record: Record
+    prepared: Any = None  #: for folding it; in memory only, never stored
+
+
+class Settled(NamedTuple):
+    """A record in the log."""
+
+    seq: int
+    new: bool  #: False: its id was in the log already
+    outcome: Any = None  #: of ``apply``, if the record is new
+
+
+class _Batch(NamedTuple):
+    """The records of one request."""
+
+    records: Sequence[NewRecord]
+    entries: list[tuple[str, bytes]]
+    settled: asyncio.Future[list[Settled]]
+
+
+class QueueFull(Exception):
+    """The queue of records is at its limit."""
+
+
+class Committer:
+    """Appends records in the order of their arrival; once they are durable, calls ``apply(seq, record, prepared)`` for
+    each new one, in the order of the log.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        apply: Callable[[int, Record, Any], Any],
+        *,
+        limit: int,
+        committed: Callable[[int, float], None] = lambda records, seconds: None,
+    ) -> None:
+        self._store = store
+        self._apply = apply
+        self._limit = limit
+        self._committed = committed
+        self._loop = asyncio.get_running_loop()
+        self._writer = ThreadPoolExecutor(1, "driftrank-writer")
+        self._waiting: deque[_Batch] = deque()
+        self._busy = self._scheduled = False
+        self.queued = 0  #: records not durable yet
+        self.problem: str | None = None  #: why the last commit failed
+        self._broken: StoreError | None = None  # the state is not that of the log any more
+
+    def append(self, records: Sequence[NewRecord], *, urgent: bool = False) -> asyncio.Future[list[Settled]]:
+        """Settled once they are durable and folded. ``urgent`` ones are accepted even if the queue is full."""
+        if self.queued and self.queued + len(records) > self._limit and not urgent:
+            raise QueueFull
+        if self._broken is not None:
+            raise self._broken
+        entries = [(new.id, encode(new.record)) for new in records]
+        settled: asyncio.Future[list[Settled]] = self._loop.create_future()
+        self._waiting.append(_Batch(records, entries, settled))
+        self.queued += len(records)
+        if not (self._busy or self._scheduled):  # at the end of this iteration of the loop, with all records of it
+            self._scheduled = True
+            self._loop.call_soon(self._commit)
+        return settled
+
+    def run(self, work: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        """Run something else in the writer thread."""
+        return self._loop.run_in_executor(self._writer, work, *args)
+
+    def put_snapshots(self, snapshots: Sequence[Snapshot], gone: Sequence[str] = ()) -> asyncio.Future[None]:
+        return self.run(self._store.put_snapshots, snapshots, gone)
+
+    async def probe(self) -> None:
+        """Write a snapshot without meaning; clears the problem if that succeeds."""
+        await self.put_snapshots([Snapshot("probe", 0, bytes(_PROBE))])
+        if self._broken is None:
+            self._recovered()
+
+    async def close(self) -> None:
+        """Commit what is queued, then end the thread."""
+        while self._busy or self._waiting:
+            await asyncio.sleep(0.001)
+        self._writer.shutdown()
+
+    def _commit(self) -> None:
+        self._scheduled = False
+        if self._busy or not self._waiting:
+            return
+        together: list[_Batch] = []
+        entries: list[tuple[str, bytes]] = []
+        while self._waiting and (not together or len(entries) + len(self._waiting[0].entries) <= _MAX_ENTRIES):
+            together.append(self._waiting.popleft())
+            entries += together[-1].entries
+        self._busy = True
+        began = perf_counter()
+
+        def done(work: asyncio.Future[list[tuple[int, bool]]]) -> None:
+            self._busy = False
+            self.queued -= len(entries)
+            error = work.exception()
+            if error is None:
+                took = perf_counter() - began
+                self._recovered()
+                self._settle(together, work.result())
+                self._committed(len(entries), took)
+            else:
+                if self.problem is None:  # once, not for every request that fails
+                    _log.error("the store cannot be written: %s", error)
+                self.problem = str(error)
+                _fail(together, error)
+            self._commit()
+
+        self.run(self._store.append, entries).add_done_callback(done)
+
+    def _recovered(self) -> None:
+        if self.problem is not None:
+            _log.info("the store can be written again")
+        self.problem = None
+
+    def _settle(self, together: list[_Batch], results: list[tuple[int, bool]]) -> None:
+        result = iter(results)
+        for batch in together:
+            settled = [self._fold(new, *next(result)) for new in batch.records]
+            if self._broken is not None:
+                _fail([batch], self._broken)
+            elif not batch.settled.cancelled():
+                batch.settled.set_result(settled)
+
+    def _fold(self, new: NewRecord, seq: int, is_new: bool) -> Settled:
+        outcome = None
+        if is_new and self._broken is None:
+            try:
+                outcome = self._apply(seq, new.record, new.prepared)
+            except Exception:
+                _log.exception("record %d is in the log but not in the state", seq)
+                self._broken = StoreError(f"record {seq} could not be folded; restart the service")
+                self.problem = str(self._broken)
+        return Settled(seq, is_new, outcome)
+
+
+def _fail(batches: Iterable[_Batch], error: BaseException) -> None:
+    for batch in batches:
+        if not batch.settled.cancelled():
+            batch.settled.set_exception(error)

@@ -1,0 +1,158 @@
+"""The records of the log. Each holds all that folding it needs, independent of when and where it is read.
+
+Tags and the names in the stored JSON are a promise: a later version reads the stores of an earlier one.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct, field, json
+
+from driftrank.wire import ItemId, RankerSettings
+
+#: the letters of a record for :data:`driftrank.wire.Why`
+WHY = {"l": "learnt", "e": "explore", "p": "pinned", "b": "baseline"}
+
+
+class Ranked(Struct, frozen=True, tag="ranked", tag_field="kind", omit_defaults=True):
+    """An impression: a ranking was served."""
+
+    ranker: str
+    query: str
+    event_id: str = field(name="event")
+    time: float  #: the server's, as in all records
+    step: int
+    shown: list[ItemId]
+    why: str  #: a letter for each item shown
+    key: int  #: of the randomness
+    score: list[float | None] = []
+    arm: str = "live"  #: live, shadow, safe or holdout
+    items: list[ItemId] | None = None  #: the candidates; None: all items of the query
+    features: list[list[float]] | None = None  #: of the candidates
+    propensity: list[float] | None = None  #: of the items shown, given those above; if the policy defines it
+    memo: bytes | None = None  #: the policy's notes for its update; doubles, little-endian
+    defer: bool = False
+    #: the generations that ranked it: the first records of the ranker's and of the query's (0: unknown, or a new
+    #: query). Another generation may begin before this record is in the log, and must not be given the memo.
+    ranker_since: int = 0
+    query_since: int = 0
+
+
+class Activated(Struct, frozen=True, tag="activated", tag_field="kind"):
+    """A deferred impression was shown: its feedback window opens."""
+
+    ranker: str
+    event_id: str = field(name="event")
+    time: float
+
+
+class Clicked(Struct, frozen=True, tag="clicked", tag_field="kind", omit_defaults=True):
+    """Clicks were collected; they count at the end of the feedback window."""
+
+    ranker: str
+    event_id: str = field(name="event")
+    time: float
+    clicks: list[int]  #: positions, from 1, ascending
+    shown: int | None = None
+    client_time: float | str | None = field(name="said", default=None)
+
+
+class Final(Struct, frozen=True, tag="final", tag_field="kind", omit_defaults=True):
+    """The end of an impression: by feedback, by silence, or dropped."""
+
+    ranker: str
+    event_id: str = field(name="event")
+    time: float
+    how: str  #: feedback, silence or dropped
+    clicks: list[int] = []
+    shown: int | None = None
+    client_time: float | str | None = field(name="said", default=None)
+
+
+class Lost(Struct, frozen=True, tag="lost", tag_field="kind"):
+    """A waiting impression can no longer be read: nothing is learnt from it."""
+
+    ranker: str
+    time: float
+    start: int  #: the record that opened its feedback window
+
+
+class Warm(Struct, frozen=True, tag="warm", tag_field="kind", omit_defaults=True):
+    """A row of an old click log."""
+
+    ranker: str
+    query: str
+    time: float
+    ranking: list[ItemId]
+    clicks: list[int]
+    when: float  #: it was shown
+    features: list[list[float]] | None = None
+    ranker_since: int = 0  #: the ranker's generation when the row was sent (0: unknown)
+
+
+class RankerSet(Struct, frozen=True, tag="ranker", tag_field="kind"):
+    """A ranker was created, or its settings changed."""
+
+    ranker: str
+    time: float
+    settings: RankerSettings
+    chosen: bool = True  #: the policy was named; otherwise it is the default of the version that wrote this
+
+
+class RankerDeleted(Struct, frozen=True, tag="ranker-deleted", tag_field="kind"):
+    """A ranker was deleted."""
+
+    ranker: str
+    time: float
+
+
+class Reset(Struct, frozen=True, tag="reset", tag_field="kind", omit_defaults=True):
+    """A query, or a whole ranker, was reset."""
+
+    ranker: str
+    time: float
+    query: str | None = None
+    gone: bool = False  #: the query was deleted
+
+
+class Imported(Struct, frozen=True, tag="imported", tag_field="kind"):
+    """The state of a query was imported."""
+
+    ranker: str
+    query: str
+    time: float
+    state: bytes
+
+
+Record = Ranked | Activated | Clicked | Final | Lost | Warm | RankerSet | RankerDeleted | Reset | Imported
+
+_encoder = json.Encoder()
+_decoder = json.Decoder(Record)
+encode = _encoder.encode
+decode = _decoder.decode
+
+
+# -- ids: the log accepts each only once -------------------------------------------------------------------------------
+# names of rankers have no slash, so ids of different kinds, rankers and impressions never collide
+
+
+def ranked_id(ranker: str, created: int, event_id: str) -> str:
+    """``created``: the record that created the ranker, which tells it from a deleted one of the same name."""
+    return f"r/{ranker}/{created}/{event_id}"
+
+
+# records about an impression are identified by its record's number, too: once the log has forgotten the impression, its
+# event id may be used again, while those records are still there
+
+
+def activated_id(ranker: str, event_id: str, impression: int) -> str:
+    return f"a/{ranker}/{impression}/{event_id}"
+
+
+def final_id(ranker: str, event_id: str, impression: int) -> str:
+    """Shared by feedback and silence: the first of them ends the impression."""
+    return f"f/{ranker}/{impression}/{event_id}"
+
+
+def clicked_id(ranker: str, event_id: str, impression: int, clicks: list[int], shown: int | None) -> str:
+    """The same clicks sent again are the same record."""
+    return f"c/{ranker}/{impression}/{','.join(map(str, clicks))};{shown or ''}/{event_id}"

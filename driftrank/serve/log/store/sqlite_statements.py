@@ -1,0 +1,61 @@
+"""The statements of the SQLite store, for many rows at once; few different ones, so that all stay compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+#: rows of one statement at most; SQLite allows 32,766 parameters
+MAX_ROWS = 4096
+
+
+def capacity(n: int) -> int:
+    """The least power of two not below n, so that few different statements are compiled."""
+    return 1 << (n - 1).bit_length()
+
+
+def padded(values: Sequence[Any], width: int) -> list[Any]:
+    """Values in rows of ``width``, filled up to the capacity with NULL, which matches nothing."""
+    return [*values, *[None] * (width * capacity(len(values) // width) - len(values))]
+
+
+def parts(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The names, as many at a time as a statement allows."""
+    return (names[start : start + MAX_ROWS] for start in range(0, len(names), MAX_ROWS))
+
+
+def _marks(n: int) -> str:
+    return ", ".join("?" * n)
+
+
+@cache
+def insert_entries(n: int) -> str:
+    return f"INSERT OR IGNORE INTO log VALUES {', '.join(['(?, ?, ?, ?)'] * n)}"
+
+
+@cache
+def upsert_snapshots(n: int) -> str:
+    return (
+        f"INSERT OR IGNORE INTO snapshots VALUES {', '.join(['(?, ?, ?, ?)'] * n)}"
+        " ON CONFLICT (name) DO UPDATE SET seq = excluded.seq, crc = excluded.crc, body = excluded.body"
+    )
+
+
+@cache
+def select_by_id(columns: str, n: int) -> str:
+    return f"SELECT {columns} FROM log WHERE id IN ({_marks(n)})"
+
+
+@cache
+def delete_snapshots(n: int) -> str:
+    return f"DELETE FROM snapshots WHERE name IN ({_marks(n)})"
+
+
+def end_of_prefix(prefix: str) -> Any:
+    """A bound above every text that begins with ``prefix``; at worst a blob, which SQLite sorts after all texts."""
+    stem = prefix.rstrip("\U0010ffff")
+    if not stem:
+        return b""
+    code = ord(stem[-1]) + 1
+    return stem[:-1] + chr(0xE000 if code == 0xD800 else code)

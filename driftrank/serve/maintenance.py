@@ -1,0 +1,258 @@
+"""Maintenance: feedback windows end, memory stays within its limit, the log stays short. Independent of requests."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+from driftrank.serve.log.committer import Committer, NewRecord
+from driftrank.serve.log.records import Final, Lost, decode, final_id
+from driftrank.serve.log.store.base import Snapshot, Store, StoreError
+from driftrank.serve.metrics import Metrics
+from driftrank.serve.settings import ServerSettings
+from driftrank.serve.state.checkpoint import CHECKPOINT
+from driftrank.serve.state.impressions import Impression
+from driftrank.serve.state.queries import QueryKey, snapshot_name
+from driftrank.serve.state.ranker import Ranker
+from driftrank.serve.state.state import State
+
+_log = logging.getLogger("driftrank.serve")
+#: queries written at once; requests are answered in between
+_SLICE = 64
+#: for a checkpoint without hurry: queries at once, then seconds for records that are to be written
+_SMALL_SLICE, _PAUSE = 8, 0.002
+#: impressions ended at once
+_DUE = 1000
+#: seconds until a store that failed is tried again
+_RETRY = 1.0
+
+
+class Maintenance:
+    """The background tasks of a running service."""
+
+    def __init__(
+        self, state: State, store: Store, committer: Committer, settings: ServerSettings, metrics: Metrics,
+        now: Callable[[], float],
+    ) -> None:  # fmt: skip
+        self._state = state
+        self._store = store
+        self._committer = committer
+        self._settings = settings
+        self._metrics = metrics
+        self._now = now
+        self._tasks: list[asyncio.Task[None]] = []
+        self._new = 0  # records since the last checkpoint
+        self._memory = settings.memory_bytes
+        self._full = asyncio.Event()
+        self._checkpoint_due = asyncio.Event()
+        self._checkpointing = asyncio.Lock()
+        # a query whose snapshot is being written is neither dirty nor durable: no other task may rely on either
+        self._snapshotting = asyncio.Lock()
+        self.memory_free = asyncio.Event()  #: set while more queries may be loaded
+        self.memory_free.set()
+
+    def start(self) -> None:
+        for work in (self._end_feedback_windows, self._evict_when_full, self._take_checkpoints, self._retry_store):
+            self._tasks.append(asyncio.create_task(self._forever(work)))
+
+    async def stop(self) -> None:
+        """Write a last checkpoint, so that the next start is quick."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._new:
+            try:
+                await self.checkpoint(hurry=True)
+            except StoreError as error:  # everything is in the log
+                _log.warning("no checkpoint at the end: %s", error)
+
+    def folded(self, records: int) -> None:
+        """Called after this number of records was folded."""
+        self._new += records
+        if self._new >= self._settings.checkpoint_every:
+            self._checkpoint_due.set()
+        self._check_memory()
+
+    def _check_memory(self) -> None:
+        if self._state.queries.nbytes > self._memory:
+            self._full.set()
+            if self._state.queries.nbytes > 1.25 * self._memory:
+                self.memory_free.clear()
+
+    async def _forever(self, work: Callable[[], Awaitable[None]]) -> None:
+        what = work.__name__.strip("_").replace("_", " ")
+        while True:
+            await asyncio.sleep(0)  # requests come first
+            try:
+                await work()
+            except StoreError as error:
+                self._metrics.add("store_errors", (type(error).__name__,))
+                _log.error("cannot %s: %s; trying again", what, error)
+                await asyncio.sleep(1)
+            except Exception:
+                _log.exception("cannot %s; trying again", what)
+                await asyncio.sleep(1)
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    async def _end_feedback_windows(self) -> None:
+        more = await self.end_feedback_windows()
+        self._check_memory()  # queries that are only read are loaded, too
+        shortest = min((ranker.feedback_window for ranker in self._state.rankers.values()), default=10.0)
+        await asyncio.sleep(0 if more else min(1.0, shortest / 10))
+
+    async def end_feedback_windows(self) -> bool:
+        """End the impressions whose feedback window is over; True if there may be more."""
+        more = False
+        for ranker in list(self._state.rankers.values()):
+            if self._state.rankers.get(ranker.name) is not ranker:  # deleted meanwhile; its event ids may be used again
+                continue
+            now = self._now()
+            due = ranker.waiting.due(now - ranker.feedback_window, _DUE)
+            impressions = self._state.impressions.opened_by(due, ranker.created)
+            records = [_end(ranker, impression, now) for impression in impressions]
+            for opened_by in sorted({*due} - {impression.opened_by for impression in impressions}):
+                _log.error("record %d, of a waiting impression, cannot be read: nothing is learnt from it", opened_by)
+                records.append(NewRecord(f"l/{ranker.name}/{opened_by}", Lost(ranker.name, now, opened_by)))
+            if records:
+                await self._committer.append(records, urgent=True)
+            more = more or len(due) == _DUE
+        return more
+
+    # -- memory ----------------------------------------------------------------------------------------------------
+
+    async def _evict_when_full(self) -> None:
+        await self._full.wait()
+        try:
+            await self.evict()
+        finally:  # if nothing can be written, better use more memory than stop answering
+            self.memory_free.set()
+
+    async def evict(self) -> None:
+        """Write the least recently used queries and drop them from memory, until it is within its limit."""
+        queries = self._state.queries
+        while queries.nbytes > 0.9 * self._memory and queries:
+            oldest = [key for key, _ in zip(queries, range(_SLICE), strict=False)]
+            await self.snapshot(oldest)
+            # the others changed again while they were written, or were dropped
+            written = [key for key in oldest if key in queries and key not in queries.dirty]
+            for key in written:
+                queries.drop(key)
+            self._metrics.add("evictions", (), len(written))
+            if queries.nbytes < 1.25 * self._memory:
+                self.memory_free.set()
+        self._full.clear()
+
+    async def dirty(self) -> list[QueryKey]:
+        """The queries that differ from their snapshots, after those being written are durable or dirty again."""
+        async with self._snapshotting:
+            return list(self._state.queries.dirty)
+
+    async def snapshot(self, keys: Sequence[QueryKey], slice_: int = _SLICE, pause: float = 0.0) -> None:
+        """Write queries, a slice at a time; those that cannot be written stay dirty."""
+        queries = self._state.queries
+        for n in range(0, len(keys), slice_):
+            async with self._snapshotting:
+                dirty = [key for key in keys[n : n + slice_] if key in queries.dirty]
+                if not dirty:
+                    continue
+                deleted = [key for key in dirty if key in queries.deleted]
+                try:
+                    await self._committer.put_snapshots(self._state.snapshots(dirty))
+                except BaseException:
+                    queries.dirty.update(key for key in dirty if key in queries)
+                    queries.deleted.update(deleted)  # the stored snapshot is still that of an earlier generation
+                    raise
+            self._metrics.add("snapshots_written", (), len(dirty))
+            if pause:
+                await asyncio.sleep(pause)
+
+    # -- the log ---------------------------------------------------------------------------------------------------
+
+    async def _take_checkpoints(self) -> None:
+        with suppress(TimeoutError):
+            # not wait_for(), which before Python 3.12 may miss that the task is cancelled
+            async with asyncio.timeout(self._settings.checkpoint_seconds):
+                await self._checkpoint_due.wait()
+        self._checkpoint_due.clear()
+        if self._new:
+            await self.checkpoint()
+        await self._drop_outdated()
+        await self._forget_old()
+
+    async def checkpoint(self, *, hurry: bool = False) -> None:
+        """Let a start begin here instead of at the last checkpoint. In a ``hurry``, do not pause for requests."""
+        async with self._checkpointing:
+            state = self._state
+            checkpoint, deleted, needed = state.checkpoint(), list(state.queries.deleted), state.needed
+            new, self._new, state.needed = self._new, 0, state.oldest
+            try:
+                await self._write(checkpoint, deleted, hurry)
+            except BaseException:  # a replay begins where it did before
+                state.needed = min(needed, state.needed)
+                self._new += new
+                raise
+
+    async def _write(self, checkpoint: Snapshot, deleted: list[QueryKey], hurry: bool) -> None:
+        """Write a checkpoint, after all the queries that belong to it."""
+        queries = self._state.queries
+        await self.snapshot(await self.dirty(), *((_SLICE, 0.0) if hurry else (_SMALL_SLICE, _PAUSE)))
+        async with self._snapshotting:  # nothing else may be written until these are known to be dropped
+            # the snapshot of a query that was created again is a new one, or still that of an earlier generation
+            deleted = [key for key in deleted if key in queries.deleted]
+            # with counts: queries deleted meanwhile may have no snapshot, so that a replay could not subtract them
+            snapshots = [checkpoint, *self._state.snapshots(())]
+            await self._committer.put_snapshots(snapshots, [snapshot_name(*key) for key in deleted])
+            queries.deleted.difference_update(deleted)
+
+    async def _drop_outdated(self) -> None:
+        """Drop the snapshots of earlier generations of rankers."""
+        state = self._state
+        for name in list(state.outdated):
+            since, last = state.since(name), ""
+            while names := self._store.snapshot_names(snapshot_name(name, ""), last, _SLICE):
+                last = names[-1]
+                async with self._snapshotting:  # or one that is being written would be dropped with those before it
+                    found = [self._store.get_snapshot(n) for n in names]
+                    old = [snapshot.name for snapshot in found if snapshot is not None and snapshot.seq < since]
+                    if old:
+                        await self._committer.put_snapshots([], old)
+            if state.since(name) == since:  # not restarted again meanwhile
+                state.outdated.discard(name)
+
+    async def _retry_store(self) -> None:
+        """Try a store that failed: a service that is not ready may get no request that would do so."""
+        await asyncio.sleep(_RETRY)
+        if self._committer.problem is not None:
+            with suppress(StoreError):
+                await self._committer.probe()
+
+    async def _forget_old(self) -> None:
+        """Retention: drop records that are old, covered by snapshots, and not needed any more."""
+        until = self._now() - self._settings.retention_seconds
+        checkpoint = self._store.get_snapshot(CHECKPOINT)
+        while True:
+            # every time: an old impression may be activated meanwhile
+            bound = min(self._state.oldest, self._state.needed, checkpoint.seq if checkpoint else 0)
+            before = 0
+            for entry in self._store.read(0, 1000):
+                if entry.seq >= bound or decode(entry.body).time >= until:
+                    break
+                before = entry.seq + 1
+            if not before:
+                return
+            self._metrics.add("records_forgotten", (), await self._committer.run(self._store.forget, before))
+            self._state.impressions.forget_before(before)
+
+
+def _end(ranker: Ranker, impression: Impression, now: float) -> NewRecord:
+    """The end of an impression whose feedback window is over: with the clicks collected, or by silence."""
+    name, event_id = ranker.name, impression.ranked.event_id
+    collected = ranker.collected.get(impression.opened_by or 0)
+    if collected is not None:
+        final = Final(name, event_id, now, "feedback", *collected)
+    else:
+        final = Final(name, event_id, now, "silence" if ranker.settings.silence == "no_click" else "dropped")
+    return NewRecord(final_id(name, event_id, impression.seq), final)

@@ -1,0 +1,174 @@
+"""Rankings: the checked request, the choice of items, the response."""
+
+from __future__ import annotations
+
+import re
+from math import isfinite
+from typing import NamedTuple
+
+from msgspec import structs
+
+from driftrank.kernels.rng import key_of
+from driftrank.policies.learner.learner import Learner
+from driftrank.serve.items import check_even, check_query, ids_and_features
+from driftrank.serve.log.records import WHY, Ranked
+from driftrank.serve.settings import ServerSettings
+from driftrank.serve.state.query import PreparedLearner, Query, add_items
+from driftrank.serve.state.ranker import Ranker
+from driftrank.wire import Item, ItemId, RankedItem, RankerSettings, RankRequest, RankResponse
+
+_DRAW = re.compile(r"[^\n]*:(\d{1,19})")
+
+
+class CheckedRequest:
+    """A rank request, checked: candidates, features, pinned positions, the baseline."""
+
+    __slots__ = ("baseline", "features", "items", "k", "pinned")
+
+    def __init__(self, limits: ServerSettings, settings: RankerSettings, request: RankRequest) -> None:
+        check_query(request.query, limits)
+        if len(request.items) > limits.max_items:
+            raise ValueError(f"items: {len(request.items)}, at most {limits.max_items} are allowed")
+        wanted = request.items
+        if request.excluded:
+            out = set(request.excluded)
+            wanted = [item for item in wanted if (item.id if isinstance(item, Item) else item) not in out]
+        items, rows = ids_and_features("items", wanted, limits)
+        if not items:
+            raise ValueError("items: must have at least one that is not excluded")
+        self.features = rows or None
+        if request.k is not None and not 1 <= request.k <= settings.k:
+            raise ValueError(f"k={request.k}: must be from 1 to the ranker's {settings.k}")
+        self.k = min(request.k or settings.k, len(items))
+        self.items = items
+        self.baseline = items
+        if request.baseline is not None:
+            known = dict.fromkeys(items)
+            first = [item for item in dict.fromkeys(request.baseline) if item in known]
+            rest = known.keys() - set(first)
+            self.baseline = [*first, *(item for item in items if item in rest)]
+        if settings.mode == "safe" and self.baseline is not items:  # new items begin where the baseline has them
+            if self.features is not None:
+                by = dict(zip(items, self.features, strict=True))
+                self.features = [by[item] for item in self.baseline]
+            self.items = self.baseline
+        self.pinned: dict[int, ItemId] = {}
+        if request.pinned:
+            # "7" is the item "7" rather than 7
+            named = {str(item): item for item in sorted(items, key=lambda item: isinstance(item, str))}
+            for name, position in request.pinned.items():
+                if name not in named:
+                    raise ValueError(f"pinned: {name!r} is not among the items, or is excluded")
+                if not 1 <= position <= self.k:
+                    raise ValueError(f"pinned: {name!r} at position {position}: must be from 1 to {self.k}")
+                if position in self.pinned:
+                    raise ValueError(f"pinned: two items at position {position}")
+                self.pinned[position] = named[name]
+
+
+class Chosen(NamedTuple):
+    """The items of a ranking."""
+
+    shown: list[ItemId]
+    why: str
+    score: list[float | None]
+    propensity: list[float] | None = None
+    memo: bytes | None = None  #: the policy's notes for its update
+
+
+def make_impression(
+    ranker: Ranker, name: str, query: Query | None, request: CheckedRequest, event_id: str, now: float, *, defer: bool
+) -> tuple[Ranked, PreparedLearner | None]:
+    """Rank the candidates of a request for the query ``name``: the record of the impression, and its learner if that is
+    not the query's own, which stays as it is until the record is in the log.
+    """
+    if request.features and ranker.policy.contextual:
+        check_even(request.features)
+    prepared = _prepare(ranker, name, query, request)
+    learner = prepared.learner
+    key = learner.key_at(draw(event_id))
+    settings = ranker.settings
+    arm: str = settings.mode
+    if settings.holdout and (key_of(f"holdout/{ranker.name}/{event_id}") >> 11) * 2.0**-53 < settings.holdout:
+        arm = "holdout"
+    offered: list[ItemId] | None = request.items
+    if query and not request.features and len(query.seen) == len(request.items) and not query.missing(request.items):
+        offered = None
+    chosen = choose(learner, request, arm, now, key)
+    ranked = Ranked(
+        ranker.name, name, event_id, now, learner.steps + 1, chosen.shown, chosen.why, key, chosen.score, arm, offered,
+        request.features if offered is not None and learner.policy.contextual else None, chosen.propensity, chosen.memo,
+        defer, ranker.since, query.since if query else 0,
+    )  # fmt: skip
+    return ranked, None if query is not None and learner is query.learner else prepared
+
+
+def _prepare(ranker: Ranker, name: str, query: Query | None, request: CheckedRequest) -> PreparedLearner:
+    """A learner that has all candidates: the query's own if it has them, else a new one or a copy."""
+    if query is None:
+        return PreparedLearner(ranker.new_learner(name, request.items, request.features), None, 0)
+    new = query.missing(request.items)
+    learner = query.learner
+    if new or (request.features and ranker.policy.contextual):
+        learner = learner.copy()
+        add_items(learner, new, request.items, request.features)
+    return PreparedLearner(learner, query, query.version)
+
+
+def choose(learner: Learner, request: CheckedRequest, arm: str, now: float, key: int) -> Chosen:
+    """Pinned items at their positions, the others by the policy or the baseline."""
+    pinned = set(request.pinned.values())
+    free = request.k - len(pinned)
+    candidates = [item for item in request.items if item not in pinned] if pinned else request.items
+    if arm in ("shadow", "holdout"):
+        chosen = Chosen([item for item in request.baseline if item not in pinned][:free], "b" * free, [None] * free)
+    elif free:
+        chosen = _ranked(learner, candidates, free, now, key)
+    else:
+        chosen = Chosen([], "", [])
+    if not pinned:
+        return chosen
+    rest = iter(zip(chosen.shown, chosen.why, chosen.score, strict=True))
+    merged: list[tuple[ItemId, str, float | None]] = [
+        (request.pinned[position], "p", None) if position in request.pinned else next(rest)
+        for position in range(1, request.k + 1)
+    ]
+    # no longer the policy's own ranking, so its memo does not fit
+    return Chosen([m[0] for m in merged], "".join(m[1] for m in merged), [m[2] for m in merged])
+
+
+def _ranked(learner: Learner, candidates: list[ItemId], k: int, now: float, key: int) -> Chosen:
+    ranking = learner.rank(candidates, k=k, now=now, key=key)
+    best = set(learner.greedy(candidates, k, seen=True))
+    return Chosen(
+        list(ranking),  # type: ignore[arg-type]
+        "".join(["l" if item in best else "e" for item in ranking]),
+        [x if isfinite(x) else None for x in ranking.scores.tolist()],
+        None if ranking.propensities is None else ranking.propensities.tolist(),
+        ranking.memo.astype("<f8").tobytes() if learner.policy.memo else None,
+    )
+
+
+def response(ranker: Ranker, ranked: Ranked) -> RankResponse:
+    items = [
+        RankedItem(item, n + 1, score, WHY[why])  # type: ignore[arg-type]
+        for n, (item, score, why) in enumerate(zip(ranked.shown, ranked.score, ranked.why, strict=True))
+    ]
+    if ranked.propensity is not None:
+        items = [
+            structs.replace(item, propensity=propensity)
+            for item, propensity in zip(items, ranked.propensity, strict=True)
+        ]
+    return RankResponse(ranked.event_id, items, ranker.spec, ranked.step)
+
+
+def draw(event_id: str) -> int:
+    """The draw of its query's randomness that an impression takes.
+
+    The n of an id that ends in ``:n``, so that a simulation can be repeated; a hash of any other id.
+
+    >>> draw("morning:42"), draw("42") == draw("42"), draw("42") == draw("43")
+    (42, True, False)
+    """
+    found = _DRAW.fullmatch(event_id)
+    return int(found[1]) if found else key_of(event_id)

@@ -1,0 +1,343 @@
+"""The settings of a server: defaults, then a file, then the environment, then options."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import json
+import math
+import os
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+
+from driftrank.files import read_toml
+from driftrank.policies.parameters import seconds
+from driftrank.serve.keys import as_hash, is_hash
+from driftrank.serve.ranker_settings import CHECKS, check_name, check_ranker, policy_of
+from driftrank.validation import check_choice, check_integer, check_known
+from driftrank.wire import RankerSettings
+
+__all__ = [
+    "ServerSettings",
+    "check_name",
+    "check_ranker",
+    "load_settings",
+    "policy_of",
+    "ranker_settings",
+    "size_in_bytes",
+]
+
+PREFIX = "DRIFTRANK_"
+LOG_LEVELS = ("debug", "info", "warning", "error")
+_RANKERS = f"{PREFIX}RANKERS__"
+#: variables of the command line, the kernel cache and the client
+_OTHERS = {f"{PREFIX}{name}" for name in ("DEBUG", "CACHE_DIR", "CACHE_SIZE", "URL", "KEY")}
+#: variables that Kubernetes sets in every container if a service there is named driftrank
+_KUBERNETES = re.compile(rf"{PREFIX}(SERVICE_(HOST|PORT.*)|PORT_\d+_.*)")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerSettings:
+    """The settings of a server. Sizes: bytes, or strings such as "512MB"; durations: seconds, or such as "30d"."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080  #: 0: any free port
+    store: str = "sqlite:///driftrank.db"
+    #: full: acknowledged requests survive a power cut; relaxed: they survive a crash of the process
+    durability: Literal["full", "relaxed"] = "full"
+    admin_key: str | None = None  #: the hash of the key with access to everything
+    rankers: Mapping[str, RankerSettings] = field(default_factory=lambda: {"default": RankerSettings()})
+    personalizer: str = "default"  #: the ranker behind the routes of Azure Personalizer
+    max_body: int | str = "1MB"  #: of a request
+    max_items: int = 1000  #: candidates of a ranking
+    max_features: int = 256  #: features of an item; the memory of a query grows with their square
+    max_id: int = 256  #: characters of the id of an item or an event
+    max_query: int = 512  #: characters of a query
+    max_batch: int = 1000  #: requests in one call
+    queue: int = 10_000  #: records that may wait to be stored; beyond that, requests are answered 429
+    memory: int | str = "512MB"  #: of learners; beyond that, the least recently used are written to the store
+    retention: float | str = "30d"  #: how long records are kept after snapshots cover them; or "forever"
+    checkpoint_every: int = 30_000  #: records between snapshots
+    checkpoint_seconds: float = 60.0  #: seconds between snapshots, if there are new records
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    access_log: bool = False  #: log every request; failed ones are always logged
+
+    def __post_init__(self) -> None:
+        for name, check in _CHECKS.items():
+            check(name, getattr(self, name))
+        for name, settings in self.rankers.items():
+            check_ranker(name, settings)
+            if settings.keys and self.admin_key is None:
+                raise ValueError(f"admin_key: must be set if rankers have keys, as {name} has")
+            if self.retention_seconds < seconds("wait", settings.wait):
+                raise ValueError(
+                    f"retention={self.retention!r}: must be no shorter than the feedback window, "
+                    f"wait={settings.wait!r} in the ranker {name}"
+                )
+
+    @property
+    def max_body_bytes(self) -> int:
+        return size_in_bytes("max_body", self.max_body)
+
+    @property
+    def memory_bytes(self) -> int:
+        return size_in_bytes("memory", self.memory)
+
+    @property
+    def retention_seconds(self) -> float:
+        """Infinity if records are kept forever."""
+        return math.inf if self.retention == "forever" else seconds("retention", self.retention)
+
+    @property
+    def public(self) -> bool:
+        """True if other machines can reach it."""
+        if self.host == "localhost":
+            return False
+        try:
+            return not ipaddress.ip_address(self.host.strip("[]")).is_loopback
+        except ValueError:  # a host name, which may resolve to anything
+            return True
+
+
+def size_in_bytes(name: str, value: int | str) -> int:
+    """A size in bytes: a number, or a string with a unit such as MB or MiB.
+
+    >>> size_in_bytes("memory", "512MB"), size_in_bytes("memory", "1.5 KiB"), size_in_bytes("memory", 100)
+    (512000000, 1536, 100)
+    """
+    if isinstance(value, str):
+        written = _SIZE.fullmatch(value.strip())
+        if written is None:
+            raise ValueError(f"{name}={value!r}: must be bytes, or a number and a unit, as in '512MB' or '2GiB'")
+        number, unit, binary = written.groups()
+        value = int(float(number) * (1024 if binary else 1000) ** " KMGT".index(unit.upper() or " "))
+    check_integer(f"{name} (a size such as '512MB', or bytes)", value, 1)
+    return value
+
+
+def load_settings(
+    path: str | os.PathLike[str] | None = None,
+    environ: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> ServerSettings:
+    """The settings of a server from a TOML file, the environment and options; later sources win.
+
+    The file has a table ``[server]`` and tables ``[rankers.NAME]``. In the environment a setting of the server is
+    ``DRIFTRANK_PORT``, one of a ranker ``DRIFTRANK_RANKERS__SHOP__POLICY``, and ``DRIFTRANK_CONFIG`` names the file if
+    ``path`` is None. Options that are None are ignored.
+    """
+    environ = {} if environ is None else environ
+    path = path or environ.get(f"{PREFIX}CONFIG") or None
+    loading = _Loading()
+    if path is not None:
+        loading.file(os.fspath(path))
+    loading.environment(environ)
+    for name, value in (options or {}).items():
+        if value is not None:
+            check_known("option", name, _SERVER)
+            value = _from_text(value, _SERVER[name]) if isinstance(value, str) else value
+            loading.server(name, value, f"option --{name.replace('_', '-')}")
+    return loading.settings()
+
+
+def ranker_settings(given: Mapping[str, Any]) -> RankerSettings:
+    """The settings of a ranker; ValueError names a wrong setting and its allowed values.
+
+    >>> ranker_settings({"k": 3, "mode": "shadow"}).mode
+    'shadow'
+    """
+    for name in given:
+        check_known("setting", name, _RANKER)
+    return RankerSettings(**{name: _typed(name, value, _RANKER[name], "") for name, value in given.items()})
+
+
+class _Loading:
+    """Collects settings from their sources."""
+
+    def __init__(self) -> None:
+        self._server: dict[str, Any] = {}
+        self._rankers: dict[str, dict[str, Any]] = {"default": {}}
+        self._places: dict[str, list[str]] = {}  # the sources of a ranker's settings
+
+    def file(self, path: str) -> None:
+        tables = read_toml(path)
+        for name, table in tables.items():
+            check_known(f"table in {path}", name, ("server", "rankers"))
+            if not isinstance(table, dict):
+                raise ValueError(f"{path}: {name}={table!r}: must be a table, [{name}]")
+        for name, value in tables.get("server", {}).items():
+            check_known(f"setting in {path}, [server]", name, _SERVER)
+            self.server(name, value, f"{path}, [server]")
+        for ranker, table in tables.get("rankers", {}).items():
+            place = f"{path}, [rankers.{ranker}]"
+            if not isinstance(table, dict):
+                raise ValueError(f"{path}, [rankers]: {ranker}={table!r}: must be a table, [rankers.{ranker}]")
+            self._of_ranker(ranker, {}, place)
+            for name, value in table.items():
+                check_known(f"setting in {place}", name, _RANKER)
+                self._of_ranker(ranker, {name: value}, place)
+
+    def environment(self, environ: Mapping[str, str]) -> None:
+        known = {PREFIX + name.upper(): name for name in _SERVER}
+        for variable in sorted(name for name in environ if name.startswith(PREFIX)):
+            text, place = environ[variable], f"environment variable {variable}"
+            if variable.startswith(_RANKERS):
+                ranker, _, name = variable.removeprefix(_RANKERS).rpartition("__")
+                check_known(f"setting in {variable}:", name.lower(), _RANKER)
+                value = _from_text(text, _RANKER[name.lower()])
+                self._of_ranker(self._named_in_capitals(ranker), {name.lower(): value}, place)
+            elif variable in known and not (known[variable] == "port" and text.startswith(("tcp://", "udp://"))):
+                self.server(known[variable], _from_text(text, _SERVER[known[variable]]), place)
+            elif variable not in {*known, *_OTHERS, f"{PREFIX}CONFIG"} and not _KUBERNETES.fullmatch(variable):
+                check_known("environment variable", variable, [*known, f"{PREFIX}CONFIG", f"{_RANKERS}NAME__POLICY"])
+
+    def server(self, name: str, value: Any, place: str) -> None:
+        value = _typed(name, value, _SERVER[name], place)
+        try:
+            if name == "admin_key" and value is not None:
+                value = as_hash(name, value)
+            _CHECKS[name](name, value)
+        except ValueError as error:
+            raise ValueError(f"{place}: {error}") from None
+        self._server[name] = value
+
+    def settings(self) -> ServerSettings:
+        rankers = {}
+        for ranker, given in self._rankers.items():
+            rankers[ranker] = RankerSettings(**given)
+            try:
+                check_ranker(ranker, rankers[ranker])
+            except ValueError as error:
+                raise ValueError(f"{' and '.join(self._places.get(ranker, [ranker]))}: {error}") from None
+        return ServerSettings(**self._server, rankers=rankers)
+
+    def _of_ranker(self, ranker: str, given: Mapping[str, Any], place: str) -> None:
+        try:
+            check_name(ranker)
+            values = {name: _typed(name, value, _RANKER[name], "") for name, value in given.items()}
+            for name, value in values.items():
+                CHECKS[name](name, value)
+        except ValueError as error:
+            raise ValueError(f"{place}: {error}") from None
+        self._rankers.setdefault(ranker, {}).update(values)
+        places = self._places.setdefault(ranker, [])
+        if place not in places:
+            places.append(place)
+
+    def _named_in_capitals(self, written: str) -> str:
+        """The ranker that a variable names: SHOP_NEWS is shop-news if it exists, else shop_news."""
+        if written in self._rankers:
+            return written
+        alike = [name for name in self._rankers if re.sub("[.-]", "_", name).lower() == written.lower()]
+        if len(alike) > 1:
+            raise ValueError(f"environment variable {_RANKERS}{written}__...: could be {' or '.join(alike)}")
+        return alike[0] if alike else written.lower()
+
+
+def _typed(name: str, value: Any, hint: Any, place: str) -> Any:
+    """The value, converted to the type of its setting."""
+    try:
+        return msgspec.convert(value, hint)
+    except msgspec.ValidationError:
+        shown = "" if name in ("admin_key", "keys") else f"={value!r}"
+        before = f"{place}: " if place else ""
+        raise ValueError(f"{before}{name}{shown}: must be {_type_name(hint)}") from None
+
+
+def _from_text(text: str, hint: Any) -> Any:
+    """The value of a string from the environment or an option; a string unless its setting has another type."""
+    kinds = _kinds(hint)
+    stripped = text.strip()
+    if type(None) in kinds and stripped.lower() in ("", "none"):
+        return None
+    if bool in kinds and stripped.lower() in ("true", "false", "1", "0", "yes", "no", "on", "off"):
+        return stripped.lower() in ("true", "1", "yes", "on")
+    if any(typing.get_origin(kind) is list for kind in kinds):
+        if stripped.startswith("["):
+            try:
+                return json.loads(stripped)
+            except ValueError:
+                return text
+        return [part.strip() for part in stripped.split(",") if part.strip()]
+    for number in (int, float):
+        if number in kinds:
+            try:
+                return number(stripped)
+            except ValueError:
+                continue
+    return text
+
+
+def _type_name(hint: Any) -> str:
+    names = {int: "an integer", float: "a number", bool: "true or false", str: "a string"}
+    out = []
+    for kind in _kinds(hint):
+        if typing.get_origin(kind) is Literal:
+            out.append(f"one of {', '.join(map(repr, typing.get_args(kind)))}")
+        elif typing.get_origin(kind) is list:
+            out.append("a list of strings")
+        elif kind is not type(None):
+            out.append(names[kind])
+    return " or ".join(out)
+
+
+def _kinds(hint: Any) -> tuple[Any, ...]:
+    return typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+
+
+def _text(name: str, value: Any) -> None:
+    if not (isinstance(value, str) and value.strip()):
+        raise ValueError(f"{name}={value!r}: must not be empty")
+
+
+def _store(name: str, value: Any) -> None:
+    if "://" not in str(value):
+        raise ValueError(f"{name}={value!r}: must be of the form 'sqlite:///driftrank.db'")
+
+
+def _admin_key(name: str, value: Any) -> None:
+    if value is not None and not is_hash(value):
+        raise ValueError(f"{name}: must be the hash of a key, 'sha256:...', as printed by driftrank key")
+
+
+def _retention(name: str, value: Any) -> None:
+    if value != "forever":
+        seconds(f"{name} ('forever', or a duration)" if isinstance(value, str) else name, value)
+
+
+def _at_least(low: int, high: int | None = None) -> Callable[[str, Any], None]:
+    return lambda name, value: check_integer(name, value, low, high)
+
+
+#: the check of each setting by itself
+_CHECKS: dict[str, Callable[[str, Any], object]] = {
+    "host": _text,
+    "port": _at_least(0, 65_535),
+    "store": _store,
+    "durability": lambda name, value: check_choice(name, value, ("full", "relaxed")),
+    "admin_key": _admin_key,
+    "personalizer": lambda name, value: check_name(value),
+    "max_body": size_in_bytes,
+    "max_items": _at_least(1),
+    "max_features": _at_least(1),
+    "max_id": _at_least(1),
+    "max_query": _at_least(1),
+    "max_batch": _at_least(1),
+    "queue": _at_least(1),
+    "memory": size_in_bytes,
+    "retention": _retention,
+    "checkpoint_every": _at_least(1),
+    "checkpoint_seconds": seconds,
+    "log_level": lambda name, value: check_choice(name, value, LOG_LEVELS),
+    "access_log": lambda name, value: check_choice(name, value, (False, True)),
+}
+_hints = typing.get_type_hints(ServerSettings)
+_SERVER: dict[str, Any] = {f.name: _hints[f.name] for f in dataclasses.fields(ServerSettings) if f.name != "rankers"}
+_RANKER: dict[str, Any] = typing.get_type_hints(RankerSettings)

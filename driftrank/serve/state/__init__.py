@@ -1,0 +1,1 @@
+"""The state of the service: a fold over its log."""

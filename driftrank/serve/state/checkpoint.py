@@ -1,0 +1,94 @@
+"""Checkpoints: the state without its queries, from which a start goes on instead of folding the whole log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Self
+
+from msgspec import Struct, field, msgpack
+
+from driftrank.serve.state.ranker import Ranker
+from driftrank.serve.state.waiting import WaitingImpressions
+from driftrank.wire import RankerSettings
+
+#: names of snapshots
+CHECKPOINT = "checkpoint"
+COUNTS = "counts"
+
+
+class _SavedRanker(Struct):
+    """The names in the stored bytes are a promise."""
+
+    created: int = field(name="born")
+    settings: RankerSettings
+    since: int
+    queries: int
+    impressions: int = field(name="lists")
+    steps: int
+    clicks: int
+    waiting: bytes = field(name="pending")
+    collected: dict[int, tuple[list[int], int | None]]
+    deferred: dict[int, int]
+    chosen: bool = True
+
+
+class _Saved(Struct):
+    clock: float
+    rankers: dict[str, _SavedRanker]
+    outdated: list[str]
+
+
+class Checkpoint(NamedTuple):
+    """The state without its queries."""
+
+    clock: float
+    rankers: dict[str, Ranker]
+    outdated: set[str]
+
+    def to_bytes(self) -> bytes:
+        rankers = {
+            name: _SavedRanker(
+                r.created, r.settings, r.since, r.queries, r.impressions, r.steps, r.clicks, r.waiting.to_bytes(),
+                r.collected, r.deferred, r.chosen,
+            )
+            for name, r in self.rankers.items()
+        }  # fmt: skip
+        return msgpack.encode(_Saved(self.clock, rankers, sorted(self.outdated)))
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> Self:
+        saved = msgpack.decode(body, type=_Saved)
+        return cls(saved.clock, {name: _ranker(name, its) for name, its in saved.rankers.items()}, {*saved.outdated})
+
+
+def _ranker(name: str, saved: _SavedRanker) -> Ranker:
+    out = Ranker(name, saved.settings, saved.created, chosen=saved.chosen)
+    out.since = saved.since
+    out.queries, out.impressions, out.steps, out.clicks = saved.queries, saved.impressions, saved.steps, saved.clicks
+    out.waiting = WaitingImpressions.from_bytes(saved.waiting)
+    out.collected, out.deferred = saved.collected, saved.deferred
+    return out
+
+
+class Counts(NamedTuple):
+    """The counts of all rankers after a record.
+
+    Written with every snapshot of queries: a query that is ahead of the last checkpoint does not tell how it came about
+    (it may have been deleted and created again), so a replay could not count up to there.
+    """
+
+    seq: int
+    of: dict[str, tuple[int, int, int, int]]  #: queries, impressions, steps, clicks
+
+    @classmethod
+    def from_bytes(cls, seq: int, body: bytes) -> Self:
+        return cls(seq, msgpack.decode(body, type=dict[str, tuple[int, int, int, int]]))
+
+    def restore(self, rankers: Mapping[str, Ranker]) -> None:
+        for name, ranker in rankers.items():
+            if name in self.of:
+                ranker.queries, ranker.impressions, ranker.steps, ranker.clicks = self.of[name]
+
+
+def counts_of(rankers: Mapping[str, Ranker]) -> bytes:
+    return msgpack.encode({name: (r.queries, r.impressions, r.steps, r.clicks) for name, r in rankers.items()})

@@ -1,0 +1,135 @@
+"""Impressions by their event ids: the latest in memory, all others in the log."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from driftrank.serve.log.records import (
+    Activated,
+    Final,
+    Ranked,
+    activated_id,
+    decode,
+    final_id,
+    ranked_id,
+)
+from driftrank.serve.log.store.base import Store, StoreDamaged
+
+#: impressions in memory: at most so many, of about so many bytes. One of ten candidates takes 2 kB, one of a thousand
+#: candidates of its own takes a hundred
+KEPT = 20_000
+KEPT_BYTES = 64_000_000
+
+
+class Impression:
+    """A ranking that was served, from then until its end."""
+
+    __slots__ = ("final", "nbytes", "opened_at", "opened_by", "ranked", "seq")
+
+    def __init__(self, seq: int, ranked: Ranked) -> None:
+        self.seq = seq
+        self.ranked = ranked
+        self.opened_by: int | None = None if ranked.defer else seq  #: the record that opened its feedback window
+        self.opened_at = ranked.time  #: when
+        self.final: Final | None = None
+        rows = ranked.features or ()
+        ids = len(ranked.shown) + len(ranked.items or ())
+        self.nbytes = 1000 + 100 * ids + sum(60 + 32 * len(row) for row in rows)  #: in memory, about
+
+
+class Impressions:
+    """The impressions of all rankers. Holds nothing that is not in the log; the state keeps those in memory current."""
+
+    def __init__(self, store: Store, kept: int = KEPT, kept_bytes: int = KEPT_BYTES) -> None:
+        self._store = store
+        self._kept, self._kept_bytes = kept, kept_bytes
+        self.nbytes = 0  #: of those in memory
+        self._by_event: OrderedDict[tuple[str, str], Impression] = OrderedDict()
+        self._by_opening: dict[int, Impression] = {}
+
+    def add(self, impression: Impression) -> None:
+        at = impression.ranked.ranker, impression.ranked.event_id
+        if at in self._by_event:
+            self._drop(at)
+        self._by_event[at] = impression
+        self.nbytes += impression.nbytes
+        if impression.opened_by is not None:
+            self._by_opening[impression.opened_by] = impression
+        while len(self._by_event) > 1 and (len(self._by_event) > self._kept or self.nbytes > self._kept_bytes):
+            self._drop(next(iter(self._by_event)))
+
+    def _drop(self, at: tuple[str, str]) -> None:
+        impression = self._by_event.pop(at)
+        self.nbytes -= impression.nbytes
+        self._by_opening.pop(impression.opened_by or 0, None)
+
+    def cached(self, ranker: str, created: int, event_id: str) -> Impression | None:
+        """``created``: the record that created the ranker; impressions of a deleted one of this name do not count."""
+        found = self._by_event.get((ranker, event_id))
+        return None if found is None or found.seq < created else found
+
+    def get(self, ranker: str, created: int, event_id: str) -> Impression | None:
+        """The impression with this id; None if there is none, or the log has forgotten it."""
+        found = self.cached(ranker, created, event_id)
+        if found is not None:
+            return found
+        name = ranked_id(ranker, created, event_id)
+        try:
+            entry = self._store.find([name]).get(name)
+            if entry is None:
+                return None
+            names = activated_id(ranker, event_id, entry.seq), final_id(ranker, event_id, entry.seq)
+            entries = self._store.find(names)
+        except StoreDamaged:  # as good as forgotten
+            return None
+        ranked = decode(entry.body)
+        assert isinstance(ranked, Ranked)
+        found = Impression(entry.seq, ranked)
+        if names[0] in entries:
+            activated = decode(entries[names[0]].body)
+            assert isinstance(activated, Activated)
+            found.opened_by, found.opened_at = entries[names[0]].seq, activated.time
+        if names[1] in entries:
+            final = decode(entries[names[1]].body)
+            assert isinstance(final, Final)
+            found.final = final
+        self.add(found)
+        return found
+
+    def opened_by(self, openings: list[int], created: int) -> list[Impression]:
+        """The impressions whose feedback windows these records opened, ascending; without unreadable ones."""
+        out = []
+        at = 0
+        while at < len(openings):
+            impression = self._by_opening.get(openings[at])
+            if impression is not None:
+                out.append(impression)
+                at += 1
+                continue
+            wanted = set(openings[at : at + 1000])
+            try:
+                read = self._store.read(openings[at] - 1, 2000)
+            except StoreDamaged:
+                at += 1
+                continue
+            for entry in read:
+                if entry.seq in wanted:
+                    record = decode(entry.body)
+                    assert isinstance(record, Ranked | Activated)
+                    found = self.get(record.ranker, created, record.event_id)
+                    if found is not None:
+                        out.append(found)
+            last = read[-1].seq if read else openings[-1]
+            while at < len(openings) and openings[at] <= last:
+                at += 1
+        return out
+
+    def forget_before(self, seq: int) -> None:
+        """Drop those without an end that the log has forgotten: a replay could not fold what comes of them."""
+        for at in [at for at, found in self._by_event.items() if found.seq < seq and found.final is None]:
+            self._drop(at)
+
+    def forget(self, ranker: str) -> None:
+        """Drop those of a deleted ranker."""
+        for at in [at for at in self._by_event if at[0] == ranker]:
+            self._drop(at)

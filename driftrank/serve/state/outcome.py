@@ -1,0 +1,71 @@
+"""The outcome of feedback. Only these functions decide it; the service's answers and metrics repeat it."""
+
+from __future__ import annotations
+
+from driftrank.serve.log.records import Clicked, Final
+from driftrank.serve.state.impressions import Impression
+from driftrank.wire import FeedbackResult
+
+_OVER = "the feedback window is over"
+
+
+def orphan(event_id: str) -> FeedbackResult:
+    """Feedback on an impression that does not exist, or not any more."""
+    return FeedbackResult(event_id, "orphan", detail="no ranking has this event_id")
+
+
+def unrecorded(
+    impression: Impression, window: float, now: float, clicks: list[int], shown: int | None
+) -> FeedbackResult | None:
+    """The outcome of feedback that changes nothing; None if it is to be recorded."""
+    event_id = impression.ranked.event_id
+    if impression.opened_by is None:
+        return FeedbackResult(event_id, "inactive", detail="the ranking was deferred and is not activated")
+    if impression.final is not None:
+        return after_end(impression.final, clicks, shown)
+    if now >= impression.opened_at + window:
+        return FeedbackResult(event_id, "late", detail=_OVER)
+    return None
+
+
+def after_end(final: Final, clicks: list[int], shown: int | None) -> FeedbackResult:
+    """Feedback on an impression that has ended."""
+    if final.how != "feedback":
+        return FeedbackResult(final.event_id, "late", detail=_OVER)
+    if (final.clicks, final.shown) == (clicks, shown):
+        return FeedbackResult(final.event_id, "duplicate", len(clicks))
+    return FeedbackResult(final.event_id, "refused", len(final.clicks), "other clicks were counted before")
+
+
+def repeated(record: Clicked | Final, impression: Impression, *, reset: bool) -> FeedbackResult:
+    """Feedback whose record was in the log already. ``reset``: the query was, since the impression."""
+    if isinstance(record, Clicked):
+        return _forgotten(record) if reset else FeedbackResult(record.event_id, "duplicate", len(record.clicks))
+    assert impression.final is not None, "the end of an impression has one id in the log"
+    return after_end(impression.final, record.clicks, record.shown)
+
+
+def collected(record: Clicked, impression: Impression, clicks: list[int] | None, *, reset: bool) -> FeedbackResult:
+    """Clicks that were folded; ``clicks`` are all those collected, None if the feedback window was over."""
+    if reset:
+        return _forgotten(record)
+    if clicks is not None:
+        return FeedbackResult(record.event_id, "collected", len(clicks))
+    if impression.final is not None:
+        return after_end(impression.final, record.clicks, record.shown)
+    return FeedbackResult(record.event_id, "late", detail=_OVER)
+
+
+def counted(record: Final, *, waited: bool, holdout: bool, reset: bool, error: str | None = None) -> FeedbackResult:
+    """The end of an impression that was folded. ``waited``: its feedback window was open until then."""
+    if not waited:
+        return FeedbackResult(record.event_id, "late", detail=_OVER)
+    if holdout:
+        return FeedbackResult(record.event_id, "holdout", len(record.clicks))
+    if reset:
+        return _forgotten(record)
+    return FeedbackResult(record.event_id, "counted", len(record.clicks), error and f"not learnt: {error}")
+
+
+def _forgotten(record: Clicked | Final) -> FeedbackResult:
+    return FeedbackResult(record.event_id, "forgotten", detail="the ranker or the query was reset since")

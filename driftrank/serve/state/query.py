@@ -1,0 +1,220 @@
+"""A query of a ranker: its learner, and when its items were last offered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from msgspec import Struct, msgpack
+
+from driftrank.policies.base import Policy, RankingProblem
+from driftrank.policies.learner.compiled_policy import CompiledPolicy
+from driftrank.policies.learner.learner import Learner
+from driftrank.policies.learner.ranked_items import RankedItems
+from driftrank.serve.log.records import Ranked
+from driftrank.wire import ItemId
+
+_FORMAT = 1
+#: bytes of the Python objects around a learner, about
+_AROUND, _PER_ITEM = 1500, 150
+
+
+class _Saved(Struct, array_like=True):
+    format: int
+    since: int
+    seq: int
+    impressions: int
+    clicks: int
+    now: float
+    all_seen: float
+    sweep: float
+    seen: list[float]  # in the order of the learner's items
+    learner: bytes
+
+
+class Query:
+    """The state of one query. Changed only by folding records."""
+
+    __slots__ = (
+        "all_seen", "clicks", "impressions", "learner", "nbytes", "now", "seen", "seq", "since", "sweep", "version",
+    )  # fmt: skip
+
+    def __init__(self, learner: Learner, since: int) -> None:
+        self.learner = learner
+        self.since = since  #: the first record of its generation
+        self.seq = since  #: the last record folded into it
+        self.version = 0  #: incremented by every change
+        self.impressions = 0
+        self.clicks = 0
+        self.now = 0.0  #: the time of the last update
+        self.seen: dict[ItemId, float] = {}  #: when an item was last offered
+        self.all_seen = 0.0  #: when all of them were
+        self.sweep = 0.0  #: when to forget vanished items next
+        self.measure()
+
+    @property
+    def steps(self) -> int:
+        return self.learner.steps
+
+    def measure(self) -> None:
+        """Update its size in memory."""
+        self.nbytes = self.learner.nbytes + _AROUND + _PER_ITEM * len(self.seen)
+
+    def fits(self, policy: Policy, k: int) -> bool:
+        """True if it can be a query of a ranker with these."""
+        return self.learner.policy == policy and self.learner.k == k
+
+    def last_offered(self, item: ItemId) -> float:
+        return max(self.seen.get(item, 0.0), self.all_seen)
+
+    def missing(self, items: Iterable[ItemId]) -> list[ItemId]:
+        """The items that the learner does not have."""
+        return [item for item in items if item not in self.seen]
+
+    # -- folding ---------------------------------------------------------------------------------------------------
+
+    def offer(self, record: Ranked, retention: float, prepared: Learner | None = None) -> None:
+        """Add new candidates of an impression, and forget items that were not offered for ``retention`` seconds.
+
+        ``prepared`` is a copy of the learner that has the candidates already.
+        """
+        if prepared is not None:
+            self.learner = prepared
+        if record.items is None:
+            self.all_seen = record.time
+        else:
+            if prepared is None:
+                add_items(self.learner, self.missing(record.items), record.items, record.features)
+            for item in record.items:
+                self.seen[item] = record.time
+            self.measure()
+        self.impressions += 1
+        if record.time >= self.sweep:
+            self.sweep = record.time + retention / 4
+            self._forget_items(record.time - retention)
+
+    def learn(
+        self, shown: Sequence[ItemId], clicks: Sequence[int], now: float, *, ranked: Ranked | None = None,
+        features: list[list[float]] | None = None,
+    ) -> None:  # fmt: skip
+        """Update the learner with clicked positions, of the impression ``ranked``, or of a ranking from elsewhere with
+        its ``features``.
+        """
+        learner = self.learner
+        now = max(self.now, now)  # an imported state may come from a clock ahead of ours
+        new = self.missing(shown)
+        items, features = (shown, features) if ranked is None else (ranked.items, ranked.features)
+        if new:  # vanished since
+            add_items(learner, new, items, features)
+            self.seen |= dict.fromkeys(new, now)
+            self.measure()
+        elif features is not None and items is not None:
+            add_items(learner, [], items, features)
+        n = len(shown)
+        vector = np.zeros(n, np.int8)
+        for position in clicks:
+            vector[position - 1] = 1
+        if ranked is None:
+            learner.update(list(shown), vector, now=now)
+        else:
+            width = learner.policy.memo
+            memo = np.full(n * width, -1.0) if ranked.memo is None else np.frombuffer(ranked.memo, "<f8")[: n * width]
+            learner.update(RankedItems(shown, np.zeros(n), memo, ranked.key), vector, now=now)
+        self.now = now
+        self.clicks += len(clicks)
+        if not learner.steps & 255:
+            self.measure()  # windows grow
+
+    def _forget_items(self, before: float) -> None:
+        if self.all_seen >= before:
+            return
+        vanished = [item for item, seen in self.seen.items() if seen < before]
+        if vanished:
+            self.learner.remove_items(vanished)
+            for item in vanished:
+                del self.seen[item]
+            self.measure()
+
+    # -- saving ----------------------------------------------------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        learner = self.learner
+        seen = [self.seen[item] for item in learner.items]  # type: ignore[index]
+        return msgpack.encode(
+            _Saved(
+                _FORMAT, self.since, self.seq, self.impressions, self.clicks, self.now, self.all_seen, self.sweep, seen,
+                learner.to_bytes(),
+            )
+        )  # fmt: skip
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> Query:
+        """Raises ``ValueError`` if it is not a saved query."""
+        saved = msgpack.decode(body, type=_Saved)
+        if saved.format != _FORMAT:
+            raise ValueError(f"a query in format {saved.format}, this version reads {_FORMAT}")
+        out = cls(Learner.from_bytes(saved.learner), saved.since)
+        out.seq, out.impressions, out.clicks = saved.seq, saved.impressions, saved.clicks
+        out.now, out.all_seen, out.sweep = saved.now, saved.all_seen, saved.sweep
+        out.seen = dict(zip(out.learner.items, saved.seen, strict=True))  # type: ignore[arg-type]
+        out.measure()
+        return out
+
+
+class PreparedLearner(NamedTuple):
+    """The learner that ranked an impression. Travels with its record, in memory only, so that folding need not repeat
+    the work; used only if it is still current then.
+    """
+
+    learner: Learner
+    query: Query | None  #: that it was copied from; None for a new query
+    version: int  #: of that query
+
+
+def new_learner(
+    policy: Policy,
+    k: int,
+    items: Sequence[ItemId],
+    features: list[list[float]] | None,
+    seed: int,
+    horizon: int | None,
+    query: str,
+) -> Learner:
+    """A learner for a new query."""
+    described = None if features is None or not policy.contextual else np.asarray(features, float)
+    return policy.start(  # type: ignore[no-any-return]
+        items, k, features=described, seed=seed, horizon=horizon, query=query, slots=max(k, len(items))
+    )
+
+
+def warm_up(policy: Policy, k: int, horizon: int | None, max_bytes: int) -> int:
+    """Compile all that a query needs, and return its size in memory; if that exceeds ``max_bytes``, only the latter."""
+    problem = RankingProblem(max(k, 2), k, horizon, horizon, int(policy.contextual))
+    floats, ints = CompiledPolicy.shared(policy, problem).layout.sizes
+    if (size := 8 * floats + 4 * ints) > max_bytes:
+        return size
+    rows = [[0.0], [1.0]] if policy.contextual else None
+    learner = new_learner(policy, k, ["a", "b"], rows, 0, horizon, "")
+    learner.update(learner.rank(["a", "b"], now=0.0), None, now=0.0)
+    learner.greedy(["a", "b"], 1)
+    learner.beliefs(now=0.0)
+    learner.add_items(["c"], features=None if rows is None else np.asarray(rows[:1]))
+    learner.remove_items(["c"])
+    return Query(learner, 0).nbytes
+
+
+def add_items(
+    learner: Learner, new: Sequence[ItemId], items: Sequence[ItemId] | None, features: list[list[float]] | None
+) -> None:
+    """Add the new ones of ``items``, and describe all those that have features."""
+    described: dict[ItemId, Any] = {}
+    if features is not None and items is not None and learner.policy.contextual:
+        described = dict(zip(items, features, strict=True))
+    if new:
+        rows = np.asarray([described[item] for item in new], float) if described else None
+        learner.add_items(new, features=rows)
+    added, there = set(new), set(learner.items)
+    known = [item for item in described if item in there and item not in added]  # others have vanished since
+    if known:
+        learner.describe(known, np.asarray([described[item] for item in known], float))

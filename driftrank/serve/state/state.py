@@ -1,0 +1,372 @@
+"""The state of the service: a fold over the records of its log.
+
+Only :meth:`State.apply` changes it, one record after the other in the order of the log, and depends on nothing but the
+record and the state: the same log gives the same state, to the bit, on any machine.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from driftrank.policies.learner.learner import Learner
+from driftrank.serve.log.records import (
+    Activated,
+    Clicked,
+    Final,
+    Imported,
+    Lost,
+    Ranked,
+    RankerDeleted,
+    RankerSet,
+    Record,
+    Reset,
+    Warm,
+)
+from driftrank.serve.log.store.base import Snapshot, Store, StoreError
+from driftrank.serve.metrics import Metrics
+from driftrank.serve.state import outcome
+from driftrank.serve.state.checkpoint import CHECKPOINT, COUNTS, Checkpoint, Counts, counts_of
+from driftrank.serve.state.impressions import Impression, Impressions
+from driftrank.serve.state.queries import QueryKey, QueryTable
+from driftrank.serve.state.query import PreparedLearner, Query
+from driftrank.serve.state.ranker import Ranker
+from driftrank.wire import FeedbackResult
+
+_log = logging.getLogger("driftrank.serve")
+#: settings whose change begins a new generation of a ranker
+_RESTART = ("policy", "k", "seed", "horizon")
+
+
+class State:
+    """Rankers, their queries and impressions."""
+
+    def __init__(self, store: Store, metrics: Metrics) -> None:
+        self._store = store
+        self.metrics = metrics
+        self.seq = 0  #: the last record folded
+        self.clock = 0.0  #: its time
+        self._partial = False  # a record failed half-way
+        #: the oldest record that a replay from the last checkpoint needs, even if nothing waits for it any more
+        self.needed = 0
+        self.rankers: dict[str, Ranker] = {}
+        self.impressions = Impressions(store)
+        self.queries = QueryTable(store, lambda: self.metrics.add("loads"))
+        #: rankers that were deleted or restarted; snapshots from before may still be stored
+        self.outdated: set[str] = set()
+        self._counts: Counts | None = None  # after a record that is not folded yet
+        self._handlers: dict[type, Callable[[int, Any], FeedbackResult | None]] = {
+            Activated: self._activated,
+            Clicked: self._clicked,
+            Final: self._final,
+            Lost: self._lost,
+            Warm: self._warm,
+            RankerSet: self._ranker_set,
+            RankerDeleted: self._ranker_deleted,
+            Reset: self._reset,
+            Imported: self._imported,
+        }
+
+    def apply(self, seq: int, record: Record, prepared: PreparedLearner | None = None) -> FeedbackResult | None:
+        """Fold the next record. Returns the outcome of feedback."""
+        if self._counts is not None and seq > self._counts.seq:
+            self.recount()
+        self._partial = True
+        result = None
+        if isinstance(record, Ranked):
+            self._ranked(seq, record, prepared)
+        else:
+            result = self._handlers[type(record)](seq, record)
+        self._partial = False
+        self.seq = seq
+        self.clock = max(self.clock, record.time)
+        return result
+
+    def repeated(self, record: Clicked | Final) -> FeedbackResult:
+        """The outcome of feedback whose record was in the log already."""
+        ranker, impression = self._found(record)
+        if ranker is None or impression is None:
+            return outcome.orphan(record.event_id)
+        return outcome.repeated(record, impression, reset=self._learns_nothing(ranker, impression))
+
+    # -- parts -----------------------------------------------------------------------------------------------------
+
+    def query(self, ranker: Ranker, name: str) -> Query | None:
+        if self.rankers.get(ranker.name) is not ranker:  # deleted meanwhile: its queries must not come back
+            return None
+        return self.queries.get((ranker.name, name), ranker.since)
+
+    def impression(self, ranker: Ranker, event_id: str) -> Impression | None:
+        return self.impressions.get(ranker.name, ranker.created, event_id)
+
+    def cached_impression(self, ranker: Ranker, event_id: str) -> Impression | None:
+        return self.impressions.cached(ranker.name, ranker.created, event_id)
+
+    def since(self, name: str) -> int:
+        """The record from which on a ranker's snapshots are valid."""
+        return self.rankers[name].since if name in self.rankers else self.seq + 1
+
+    def _found(self, record: Activated | Clicked | Final) -> tuple[Ranker | None, Impression | None]:
+        ranker = self.rankers.get(record.ranker)
+        return ranker, None if ranker is None else self.impression(ranker, record.event_id)
+
+    def _learns_nothing(self, ranker: Ranker, impression: Impression) -> bool:
+        """True if the impression is to be learnt from, but its query was reset since."""
+        ranked = impression.ranked
+        return ranked.arm != "holdout" and _is_reset(impression, ranker, self.query(ranker, ranked.query))
+
+    # -- impressions -----------------------------------------------------------------------------------------------
+
+    def _ranked(self, seq: int, record: Ranked, prepared: PreparedLearner | None) -> None:
+        ranker = self.rankers.get(record.ranker)
+        if ranker is None or 0 < record.ranker_since < ranker.created:  # deleted meanwhile
+            return
+        self.impressions.add(Impression(seq, record))
+        ranker.impressions += 1
+        if not record.defer:
+            ranker.waiting.add(seq, record.time)
+        query = self.query(ranker, record.query)
+        if query is not None and query.seq >= seq:  # its snapshot includes the record
+            ranker.queries += query.since == seq
+            return
+        if not _same_generation(record, ranker, query):
+            return
+        try:
+            learner = None
+            if query is None:  # the policy may differ from the one that ranked, and reject the items
+                items = record.shown if record.items is None else record.items
+                if prepared and prepared.query is None and prepared.learner.policy is ranker.policy:
+                    learner = prepared.learner
+                else:
+                    learner = ranker.new_learner(record.query, items, record.features)
+                query = self._new_query(ranker, record.query, learner, seq, record.time)
+            elif prepared and prepared.query is query and prepared.version == query.version:
+                learner = prepared.learner
+            nbytes = query.nbytes
+            query.offer(record, ranker.item_retention, learner)
+        except ValueError as error:
+            _log_not_learnt(seq, error)
+        if query is not None:
+            self.queries.changed((record.ranker, record.query), query, seq, nbytes)
+
+    def _new_query(self, ranker: Ranker, name: str, learner: Learner, seq: int, time: float) -> Query:
+        query = Query(learner, seq)
+        query.seen = dict.fromkeys(learner.items, time)  # type: ignore[arg-type]
+        query.measure()
+        self.queries.put((ranker.name, name), query)
+        ranker.queries += 1
+        return query
+
+    def _activated(self, seq: int, record: Activated) -> None:
+        ranker, impression = self._found(record)
+        if ranker is not None and impression is not None:
+            impression.opened_by, impression.opened_at = seq, record.time
+            ranker.waiting.add(seq, record.time)
+            ranker.deferred[seq] = impression.seq
+            self.needed = min(self.needed, impression.seq)
+
+    def _clicked(self, seq: int, record: Clicked) -> FeedbackResult:
+        ranker, impression = self._found(record)
+        if ranker is None or impression is None:
+            return outcome.orphan(record.event_id)
+        opened_by, clicks = impression.opened_by, None
+        if opened_by is not None and opened_by in ranker.waiting:
+            clicks, shown = ranker.collected.get(opened_by, ([], 0))
+            clicks = sorted({*clicks, *record.clicks})  # neither a click nor an observation can be taken back
+            shown = None if shown is None or record.shown is None else max(shown, record.shown)
+            ranker.collected[opened_by] = clicks, shown
+        return outcome.collected(record, impression, clicks, reset=self._learns_nothing(ranker, impression))
+
+    def _final(self, seq: int, record: Final) -> FeedbackResult:
+        ranker, impression = self._found(record)
+        if ranker is None or impression is None:
+            return outcome.orphan(record.event_id)
+        impression.final = record
+        waited = impression.opened_by is not None and ranker.close_window(impression.opened_by)
+        ranked = impression.ranked
+        holdout = ranked.arm == "holdout"
+        self.metrics.add("lists_finalised", (record.ranker, ranked.arm, record.how))
+        reset, error = False, None
+        if waited and record.how != "dropped":
+            self.metrics.add("clicks", (record.ranker, ranked.arm), len(record.clicks))
+            if not holdout:
+                query = self.query(ranker, ranked.query)
+                reset = query is None or _is_reset(impression, ranker, query)
+                if query is not None and not reset:
+                    error = self._learn(seq, record, ranked, ranker, query)
+        return outcome.counted(record, waited=waited, holdout=holdout, reset=reset, error=error)
+
+    def _learn(self, seq: int, record: Final, ranked: Ranked, ranker: Ranker, query: Query) -> str | None:
+        """Update the learner of a query; the error, if it rejects the impression."""
+        if query.seq >= seq:  # its snapshot includes the record
+            ranker.count_step(record.clicks)
+            return None
+        nbytes, alarms, failed = query.nbytes, query.learner.alarm_count, None
+        try:
+            query.learn(ranked.shown[: record.shown], record.clicks, record.time, ranked=ranked)
+            ranker.count_step(record.clicks)
+        except ValueError as error:
+            failed = str(error)
+            _log_not_learnt(seq, error)
+        if query.learner.alarm_count > alarms:
+            self.metrics.add("changes_detected", (record.ranker,), query.learner.alarm_count - alarms)
+        self.queries.changed((record.ranker, ranked.query), query, seq, nbytes)
+        return failed
+
+    def _lost(self, seq: int, record: Lost) -> None:
+        ranker = self.rankers.get(record.ranker)
+        if ranker is not None:
+            ranker.close_window(record.start)
+
+    # -- rankers and queries ---------------------------------------------------------------------------------------
+
+    def _warm(self, seq: int, record: Warm) -> None:
+        ranker = self.rankers.get(record.ranker)
+        if ranker is None or record.ranker_since not in (0, ranker.since):  # sent again, its batch would count twice
+            return
+        query = self.query(ranker, record.query)
+        if query is not None and query.seq >= seq:
+            ranker.count_step(record.clicks)
+            ranker.queries += query.since == seq
+            return
+        k = ranker.settings.k  # may have become smaller since the request
+        ranking, clicks = record.ranking[:k], [click for click in record.clicks if click <= k]
+        features = None if record.features is None else record.features[:k]
+        try:
+            if query is None:
+                learner = ranker.new_learner(record.query, ranking, features)
+                query = self._new_query(ranker, record.query, learner, seq, record.time)
+            nbytes = query.nbytes
+            query.learn(ranking, clicks, record.when, features=features)
+            ranker.count_step(clicks)
+        except ValueError as error:
+            _log_not_learnt(seq, error)
+        if query is not None:
+            self.queries.changed((record.ranker, record.query), query, seq, nbytes)
+
+    def _ranker_set(self, seq: int, record: RankerSet) -> None:
+        ranker = self.rankers.get(record.ranker)
+        if ranker is None:
+            self.rankers[record.ranker] = Ranker(record.ranker, record.settings, seq, chosen=record.chosen)
+            return
+        before = ranker.settings
+        ranker.set(record.settings, chosen=record.chosen)
+        if any(getattr(before, name) != getattr(record.settings, name) for name in _RESTART):
+            self._restart(ranker, seq)
+
+    def _restart(self, ranker: Ranker, seq: int) -> None:
+        ranker.restart(seq)
+        self.outdated.add(ranker.name)
+        self.queries.drop_ranker(ranker.name)
+
+    def _ranker_deleted(self, seq: int, record: RankerDeleted) -> None:
+        if self.rankers.pop(record.ranker, None) is not None:
+            self.outdated.add(record.ranker)
+            self.queries.drop_ranker(record.ranker)
+            self.impressions.forget(record.ranker)
+            self.metrics.forget(record.ranker)
+
+    def _reset(self, seq: int, record: Reset) -> None:
+        ranker = self.rankers.get(record.ranker)
+        if ranker is None:
+            return
+        if record.query is None:
+            self._restart(ranker, seq)
+            return
+        query = self.query(ranker, record.query)
+        if query is None or query.seq >= seq:
+            return
+        key = (record.ranker, record.query)
+        if record.gone or ranker.policy.contextual:  # features are not kept without what was learnt with them
+            ranker.queries -= 1
+            self.queries.delete(key)
+            return
+        fresh = Query(ranker.new_learner(record.query, list(query.seen)), seq)
+        fresh.seen, fresh.all_seen, fresh.sweep = query.seen, query.all_seen, query.sweep
+        fresh.measure()
+        self.queries.replace(key, fresh)
+
+    def _imported(self, seq: int, record: Imported) -> None:
+        ranker = self.rankers.get(record.ranker)
+        if ranker is None:
+            return
+        query = self.query(ranker, record.query)
+        if query is not None and query.seq >= seq:
+            return
+        try:
+            fresh = Query.from_bytes(record.state)
+        except ValueError as error:  # a version of the policy that is unknown here
+            _log_not_learnt(seq, error)
+            return
+        if not fresh.fits(ranker.policy, ranker.settings.k):  # changed since the request
+            return
+        fresh.since = fresh.seq = seq
+        ranker.queries += query is None
+        ranker.steps += fresh.steps - (query.steps if query else 0)
+        ranker.clicks += fresh.clicks - (query.clicks if query else 0)
+        ranker.impressions += fresh.impressions - (query.impressions if query else 0)
+        self.queries.replace((record.ranker, record.query), fresh)
+
+    # -- snapshots -------------------------------------------------------------------------------------------------
+
+    def snapshots(self, keys: Iterable[QueryKey]) -> list[Snapshot]:
+        """Snapshots of the dirty ones of these queries, with the counts of the rankers."""
+        self._check_whole()
+        counts = [Snapshot(COUNTS, self.seq, counts_of(self.rankers))] if self._counts is None else []
+        return counts + self.queries.snapshots(keys)
+
+    def checkpoint(self) -> Snapshot:
+        """A snapshot of all but the queries."""
+        self._check_whole()
+        return Snapshot(CHECKPOINT, self.seq, Checkpoint(self.clock, self.rankers, self.outdated).to_bytes())
+
+    def _check_whole(self) -> None:
+        """A record that failed half-way is folded again at the next start; no part of it may be in a snapshot."""
+        if self._partial:
+            raise StoreError(f"the record after {self.seq} is in the state in part; restart the service")
+
+    def restore(self) -> None:
+        """Go back to the last checkpoint, if there is one; the records after it are to be folded next."""
+        snapshot, counts = self._store.get_snapshot(CHECKPOINT), self._store.get_snapshot(COUNTS)
+        if counts is not None and counts.seq > (snapshot.seq if snapshot else 0):
+            self._counts = Counts.from_bytes(counts.seq, counts.body)
+        if snapshot is not None:
+            self.seq = snapshot.seq
+            self.clock, self.rankers, self.outdated = Checkpoint.from_bytes(snapshot.body)
+            self.needed = self.oldest
+
+    def recount(self) -> None:
+        """Take over the saved counts, now that all their records are folded."""
+        if self._counts is not None:
+            self._counts.restore(self.rankers)
+            self._counts = None
+
+    @property
+    def oldest(self) -> int:
+        """The oldest record that may still be needed."""
+        first = [self.seq + 1]
+        for ranker in self.rankers.values():
+            first += [n for n in (ranker.waiting.first,) if n is not None]
+            first += ranker.deferred.values()
+        return min(first)
+
+
+def _is_reset(impression: Impression, ranker: Ranker, query: Query | None) -> bool:
+    """True if the ranker or the query was reset since the impression."""
+    if query is None or impression.seq < max(query.since, ranker.since):
+        return True
+    return not _same_generation(impression.ranked, ranker, query)
+
+
+def _same_generation(ranked: Ranked, ranker: Ranker, query: Query | None) -> bool:
+    since = query.since if query else None
+    return ranked.ranker_since in (0, ranker.since) and ranked.query_since in (0, since)
+
+
+def _log_not_learnt(seq: int, error: ValueError) -> None:
+    """A learner may reject a record: features of another length that came at the same time, for example.
+
+    It does so in every replay: the state stays a function of the log.
+    """
+    _log.warning("record %d: not learnt: %s", seq, error)

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from driftrank.reporting.page import (
+    Block,
+    Bullets,
+    Cell,
+    Code,
+    Facts,
+    Grid,
+    Heading,
+    Picture,
+    Plain,
+    Row,
+    Text,
+    duration,
+    html_page,
+    markdown_page,
+)
+from driftrank.reporting.table import Table
+
+GRID = Grid(
+    ("policy", "LowCTR"),
+    [
+        Row("A<b>", [Cell("12", ["± 3"], "best")], mine=True),
+        Row("B", [Cell("needs features", mark="missing")], apart=True),
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    ("block", "html", "markdown"),
+    [
+        (Heading("a & b", 1), "<h1>a &amp; b</h1>", "# a & b"),
+        (Text("see `run.toml` *now*"), "<p>see <code>run.toml</code> <i>now</i></p>", "see `run.toml` *now*"),
+        (Text("x < y", "note"), "<p class=note>x &lt; y</p>", "x < y"),
+        (Bullets(["a", "b"]), "<ul>\n<li>a</li>\n<li>b</li>\n</ul>", "- a\n- b"),
+        (Facts([("Seed", "0")]), "<dl>\n<dt>Seed</dt><dd>0</dd>\n</dl>", "- Seed: 0"),
+        (Code("a < b"), "<pre>a &lt; b</pre>", "```\na < b\n```"),
+    ],
+)
+def test_blocks(block: Block, html: str, markdown: str) -> None:
+    assert block.html(Path()) == html
+    assert block.markdown() == markdown
+
+
+def test_grid() -> None:
+    html = GRID.html(Path())
+    assert "<th>policy</th><th class=number>Low<wbr>CTR</th>" in html
+    assert '<tr class="mine"><td>A&lt;b&gt;</td><td class="number best">12<small>± 3</small></td></tr>' in html
+    assert '<tr class="apart"><td>B</td><td class="number missing">needs features</td></tr>' in html
+    assert GRID.markdown().splitlines()[2:] == ["| **A<b>** | **12** ± 3 |", "| B | needs features |"]
+
+
+def test_tables_and_pictures(tmp_path: Path) -> None:
+    table = Table(("a",), [("long text",)], (None,))
+    assert Plain(table, prose=True).html(tmp_path).startswith("<div class='wide prose'><table>")
+    assert Plain(table).markdown() == table.to_markdown().rstrip()
+    (tmp_path / "x.svg").write_text("<svg/>")
+    picture = Picture("x", "What & why", wide=True)
+    assert 'src="data:image/svg+xml;base64,PHN2Zy8+" alt="What &amp; why"' in picture.html(tmp_path)
+    assert picture.markdown() == "![What & why](x.png)\n\n*What & why*"
+
+
+def test_pages(tmp_path: Path) -> None:
+    blocks = [Heading("T", 1), Text("x")]
+    assert markdown_page(blocks) == "# T\n\nx\n"
+    page = html_page("a < b", blocks, tmp_path, width=77)
+    assert page.startswith("<!doctype html>")
+    assert "<title>a &lt; b</title>" in page
+    assert "max-width: 77rem" in page
+    assert "<h1>T</h1>\n<p>x</p>" in page
+
+
+def test_durations() -> None:
+    assert duration(3.21) == "3.2 s"
+    assert duration(125) == "2 min 5 s"

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+
+from driftrank.serve.feedback import positions
+from driftrank.serve.log.records import Ranked
+from driftrank.wire import Clicked, Feedback
+
+RANKED = Ranked("r", "q", "e", 0.0, 1, ["a", 7, "7", 1], "llll", 0)
+
+
+@pytest.mark.parametrize(
+    ("feedback", "expected"),
+    [
+        (Feedback("e"), ([], None)),
+        (Feedback("e", []), ([], None)),
+        (Feedback("e", ["a"]), ([1], None)),
+        (Feedback("e", ["7"]), ([3], None)),
+        (Feedback("e", [1]), ([1], None)),  # a position
+        (Feedback("e", [Clicked(7)]), ([2], None)),
+        (Feedback("e", [Clicked(1)]), ([4], None)),
+        (Feedback("e", [Clicked("7"), 3, "7"]), ([3], None)),
+        (Feedback("e", [4, "a"]), ([1, 4], None)),
+        (Feedback("e", ["a"], shown=1), ([1], 1)),
+        (Feedback("e", [], shown=4), ([], None)),
+    ],
+)
+def test_positions(feedback, expected):
+    assert positions(RANKED, feedback) == expected
+
+
+@pytest.mark.parametrize(
+    "feedback",
+    [
+        Feedback("e", [0]), Feedback("e", [5]), Feedback("e", ["b"]), Feedback("e", [Clicked("1")]),
+        Feedback("e", shown=0), Feedback("e", shown=5), Feedback("e", [2], shown=1), Feedback("e", shown=-1),
+    ],
+)  # fmt: skip
+def test_positions_and_items_that_were_not_shown(feedback):
+    with pytest.raises(ValueError, match=r"clicks|shown"):
+        positions(RANKED, feedback)
+
+
+def test_a_number_may_be_meant_as_an_id():
+    with pytest.raises(ValueError, match=r'position 7: must be from 1 to 4; .* \{"id": 7\}'):
+        positions(RANKED, Feedback("e", [7]))

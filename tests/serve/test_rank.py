@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+
+from driftrank.kernels.rng import key_of
+from driftrank.serve.rank import CheckedRequest, draw
+from driftrank.serve.settings import ServerSettings
+from driftrank.wire import Item, RankerSettings, RankRequest
+
+LIMITS = ServerSettings(max_items=5, max_id=4, max_query=3)
+K3 = RankerSettings(k=3)
+
+
+def test_draws():
+    assert draw("a:0") == 0
+    assert draw("a:b:17") == 17
+    assert draw(":18446744073") == 18446744073
+    assert draw(f"x:{10**19 - 1}") == 10**19 - 1
+    for other in ("17", "a:", "a:x", "a:-1", "a:1.5", f"x:{10**19}", "a:1 ", "a\n:1", ""):
+        assert draw(other) == key_of(other)
+
+
+def test_a_baseline_is_completed_by_the_other_items():
+    items = ["a", "b", 7, "7"]
+    assert CheckedRequest(LIMITS, K3, RankRequest("q", items)).baseline == items
+    checked = CheckedRequest(LIMITS, K3, RankRequest("q", items, baseline=["7", "x", "b", "7", 8]))
+    assert checked.baseline == ["7", "b", "a", 7]
+    assert checked.items == items
+    assert CheckedRequest(LIMITS, K3, RankRequest("q", items, baseline=[])).baseline == items
+    assert CheckedRequest(LIMITS, K3, RankRequest("q", items, baseline=[7], excluded=[7])).baseline == ["a", "b", "7"]
+
+
+def test_in_safe_mode_items_come_in_the_order_of_the_baseline():
+    safe = RankerSettings(k=3, mode="safe")
+    items = [Item("a", [1.0]), Item("b", [2.0]), Item("c", [3.0])]
+    checked = CheckedRequest(LIMITS, safe, RankRequest("q", items, baseline=["c", "a"]))
+    assert (checked.items, checked.features) == (["c", "a", "b"], [[3.0], [1.0], [2.0]])
+
+
+def test_positions():
+    assert CheckedRequest(LIMITS, K3, RankRequest("q", ["a", "b"])).k == 2
+    assert CheckedRequest(LIMITS, K3, RankRequest("q", list("abcde"))).k == 3
+    assert CheckedRequest(LIMITS, K3, RankRequest("q", list("abcde"), k=1)).k == 1
+    assert CheckedRequest(LIMITS, K3, RankRequest("q", [7, "a"], pinned={"7": 2})).pinned == {2: 7}
+    assert CheckedRequest(LIMITS, K3, RankRequest("q", [7, "7"], pinned={"7": 2})).pinned == {2: "7"}
+    assert CheckedRequest(LIMITS, K3, RankRequest("q", ["7", 7], pinned={"7": 2})).pinned == {2: "7"}
+
+
+def test_limits():
+    for request, says in (
+        (RankRequest("four", ["a"]), "query: 4 characters"),
+        (RankRequest("q", list("abcdef")), "items: 6, at most 5"),
+        (RankRequest("q", ["abcde"]), "5 characters"),
+        (RankRequest("q", [Item("a"), "a"]), "'a' occurs twice"),
+        (RankRequest("q", [Item("a", [1.0]), Item("b")]), "for all items or for none"),
+        (RankRequest("q", ["a"], pinned={"a": 2}), "must be from 1 to 1"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            CheckedRequest(LIMITS, K3, request)
