@@ -28,7 +28,7 @@ from driftrank.queries import Queries, load
 
 HERE = Path(__file__).parent
 #: folders whose tests do not depend on machine code, and are quicker without the compiler
-INTERPRETED = ("client", "environments", "policies", "serve")
+INTERPRETED = ("client", "policies", "serve")
 
 settings.register_profile("driftrank", deadline=None)  # the first call of a kernel waits for the compiler
 settings.load_profile("driftrank")
