@@ -1,12 +1,10 @@
 """Fixtures, and how the tests are run.
 
-``make test`` runs pytest twice. Tests marked ``interpreted`` run with ``NUMBA_DISABLE_JIT=1``: kernels are then plain
-Python, which needs no compiler and counts in coverage. The others run compiled. A test of a folder in ``INTERPRETED``
-is ``interpreted`` unless it simulates or is marked ``compiled``; ``tests/policies/test_compiled.py`` shows for every
-policy that both give the same bits. Plain ``pytest`` runs everything compiled, and passes too.
-
-Compiled kernels go to the user's cache, as always: they are filed under a fingerprint, so a second run of the tests
-need not compile again.
+Kernels are compiled, and go to the user's cache as always: they are filed under a fingerprint, so a second run of the
+tests need not compile again. Tests marked ``interpreted`` run with ``NUMBA_DISABLE_JIT=1``, which makes kernels plain
+Python; ``make test-all`` also runs the tests of policies, service and clients that way, to count kernels in coverage,
+except those marked ``compiled``. ``tests/policies/test_compiled.py`` shows for every policy that both give the same
+bits.
 """
 
 from __future__ import annotations
@@ -27,9 +25,6 @@ from driftrank.policies.registry import policies
 from driftrank.queries import Queries, load
 
 HERE = Path(__file__).parent
-#: folders whose tests do not depend on machine code, and are quicker without the compiler
-INTERPRETED = ("client", "policies", "serve")
-
 settings.register_profile("driftrank", deadline=None)  # the first call of a kernel waits for the compiler
 settings.load_profile("driftrank")
 
@@ -86,13 +81,12 @@ def _simulates(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that run interpreted, and group tests by policy: its kernels are then compiled in one process."""
+    """Group tests by policy: its kernels are then compiled in one process. Mark those that need compiled kernels."""
     known = policies()
     policy_of = {}
     for item in items:
-        package = item.path.relative_to(HERE.parent).parts[1]  # tests/PACKAGE/..., or doctests in driftrank/PACKAGE/...
-        if package in INTERPRETED and not item.get_closest_marker("compiled") and not _simulates(item):
-            item.add_marker(pytest.mark.interpreted)
+        if _simulates(item) and not item.get_closest_marker("interpreted"):
+            item.add_marker(pytest.mark.compiled)
         name = item.callspec.params.get("name") if hasattr(item, "callspec") else None
         policy_of[item] = name if isinstance(name, str) and name in known else None
         item.add_marker(pytest.mark.xdist_group(policy_of[item] or str(item.path)))

@@ -15,9 +15,10 @@ from driftrank.engine.contract import check_simulation, small_world
 from driftrank.engine.devices import UNIT_STEPS
 from driftrank.environments.base import Chunk
 from driftrank.policies.registry import parse_policy, policies
+from tests.quick import others_are_slow
 
 LEARNERS = [name for name, cls in policies().items() if not cls.oracle]
-#: one policy per way of assembling kernels; the others follow in the slow tests
+#: one policy per way of assembling kernels
 SKELETONS = {"CascadeRegimeTS", "CascadeSWUCB", "GLRTCascadeKLUCB", "PBMPIE", "RankedEXP3"}
 SOME = ["CascadeDUCB", "CascadeSWUCB", "CascadeTS", "RankedEXP3", "OracleRestart"]
 
@@ -25,12 +26,10 @@ SOME = ["CascadeDUCB", "CascadeSWUCB", "CascadeTS", "RankedEXP3", "OracleRestart
 @pytest.mark.interpreted
 @pytest.mark.parametrize("name", LEARNERS)
 def test_simulator_equals_learner(name: str) -> None:
-    check_simulation(parse_policy(name))
+    check_simulation(parse_policy(name), steps=200)  # through a change
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in SKELETONS else pytest.param(name, marks=pytest.mark.slow) for name in LEARNERS]
-)
+@pytest.mark.parametrize("name", others_are_slow(LEARNERS, SKELETONS))
 def test_compiled_simulator_equals_learner(name: str) -> None:
     check_simulation(parse_policy(name))
 

@@ -14,6 +14,7 @@ from driftrank.policies.contract.worlds import ITEMS
 from driftrank.policies.estimates import Belief, believe_counts
 from driftrank.policies.index_policy import IndexPolicy
 from driftrank.policies.registry import policies
+from tests.quick import others_are_slow
 
 OURS = [name for name, cls in policies().items() if cls.__module__.startswith("driftrank.") and not cls.oracle]
 ATTRACTION = dict(zip(ITEMS, (0.7, 0.5, 0.3, 0.2, 0.1, 0.05), strict=True))
@@ -51,7 +52,7 @@ def played(policy, steps=3000, horizon=3000):
     return learner
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", others_are_slow(OURS))
 def test_estimates_are_near_the_truth(name):
     policy = policies()[name]()
     learner = played(policy)

@@ -129,6 +129,7 @@ def test_stop_during_an_export(tmp_path: Path) -> None:
         assert ended(server) == 0
 
 
+@pytest.mark.slow
 def test_a_second_signal_during_an_unread_export(tmp_path: Path) -> None:
     with Running(tmp_path, **CHEAP) as server:
         fill(server, 3000, 100)

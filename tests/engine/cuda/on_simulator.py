@@ -169,6 +169,12 @@ def gpu_forms() -> Iterator[None]:
 # -- the cases ---------------------------------------------------------------------------------------------------------
 
 
+def policies_of_every_kind() -> Found:
+    """One policy for each way to assemble kernels; ``every_policy`` has the others."""
+    specs = ["BatchRank", "CascadeLinTS", "CascadeMASTER", "CascadeRegimeTS", "CascadeUCB1", "DCMDKLUCB", "PBMPIE"]
+    return compared(task_of([*specs, "GLRTCascadeKLUCB", "RankedEXP3", "StaticOracle"], WORLDS["Abrupt"]))
+
+
 def every_policy() -> Found:
     return compared(task_of(list(policies()), WORLDS["Abrupt"]))
 
@@ -441,15 +447,16 @@ def by_simulate() -> Found:
 
 
 CASES = [
-    every_policy, alarms, every_environment, every_click_model, a_grid, several_sizes, many_sizes,
-    every_policy_many_sizes, more_checkpoints_than_memory,
+    policies_of_every_kind, every_policy, alarms, every_environment, every_click_model, a_grid, several_sizes,
+    many_sizes, every_policy_many_sizes, more_checkpoints_than_memory,
     more_segments_than_memory, steps_by_and_by, more_than_a_tile, in_blocks, little_memory, out_of_memory_for_a_while,
     memory_for_one_batch, never_enough_memory, another_error, interrupted, odd_runs_and_one_step, nothing_to_do,
     threads_and_gpu, by_simulate,
 ]  # fmt: skip
 
 
-def main() -> None:
+def main(names: list[str]) -> None:
+    """Print the results of the named cases."""
     assert simulated(), "NUMBA_ENABLE_CUDASIM=1 must be set"
     real = Gpu.launch
 
@@ -461,7 +468,7 @@ def main() -> None:
     batch._WANTED = 1e9  # launches as long as possible: time on the simulator means nothing
     sys.setswitchinterval(0.001)  # it polls threads in a loop, which keeps them from running
     found: Found = {"environments": sorted({type(world).__name__ for world in WORLDS.values()})}
-    for case in CASES:
+    for case in (case for case in CASES if case.__name__ in names):
         try:
             found[case.__name__] = case()
         except Exception:
@@ -470,4 +477,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -76,11 +76,12 @@ def test_policies(spec: str) -> None:
     assert "ld.global.f64" in text
 
 
-@pytest.mark.parametrize("spec", ["CascadeDUCB", "GLRTCascadeKLUCB"])
+@pytest.mark.parametrize("spec", ["CascadeDUCB", pytest.param("GLRTCascadeKLUCB", marks=pytest.mark.slow)])
 def test_machine_code(spec: str) -> None:
     assert gpu.assembled(policy_ptx(spec), H200).startswith(b"\x7fELF")
 
 
+@pytest.mark.slow
 def test_the_oldest_gpus() -> None:
     text = policy_ptx("CascadeDUCB", capability=OLDEST)
     check_arithmetic(text)

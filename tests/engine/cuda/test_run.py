@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,11 +23,14 @@ ROOT = Path(__file__).parents[3]
 OURS = [name for name, cls in policies().items() if cls.__module__.startswith("driftrank.")]
 
 
-@pytest.fixture(scope="module")
-def found() -> dict[str, Any]:
-    """The results of all cases, in one process."""
+#: cases that take longer than all others together
+EVERY_POLICY = ["every_policy", "every_policy_many_sizes"]
+
+
+def run_cases(names: list[str]) -> dict[str, Any]:
+    """The results of some cases, in one process."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(Path(__file__).with_name("on_simulator.py"))],
+        [sys.executable, "-W", "error", str(Path(__file__).with_name("on_simulator.py")), *names],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1"},
         capture_output=True,
@@ -37,6 +41,17 @@ def found() -> dict[str, Any]:
     assert done.returncode == 0, done.stderr
     results: dict[str, Any] = json.loads(done.stdout)
     return results
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    names = re.findall(r"^def (\w+)\(\) -> Found:", Path(__file__).with_name("on_simulator.py").read_text(), re.M)
+    return run_cases([name for name in names if name not in EVERY_POLICY])
+
+
+@pytest.fixture(scope="module")
+def found_for_every_policy() -> dict[str, Any]:
+    return run_cases(EVERY_POLICY)
 
 
 def the(found: dict[str, Any], case: str) -> dict[str, Any]:
@@ -52,8 +67,16 @@ def check_the_same(result: dict[str, Any]) -> None:
     assert result["ticks"] == [result["steps"]] * len(result["ticks"])
 
 
-def test_every_policy(found: dict[str, Any]) -> None:
-    result = the(found, "every_policy")
+def test_policies_of_every_kind(found: dict[str, Any]) -> None:
+    result = the(found, "policies_of_every_kind")
+    check_the_same(result)
+    assert len(result["ticks"]) == 10
+    assert [[1, 16], [17, 40]] in result["launches"]  # in several pieces
+
+
+@pytest.mark.slow
+def test_every_policy(found_for_every_policy: dict[str, Any]) -> None:
+    result = the(found_for_every_policy, "every_policy")
     check_the_same(result)
     assert len(result["ticks"]) == len(OURS)
     assert len(result["batches"]) > 30
@@ -100,8 +123,9 @@ def test_queries_with_many_numbers_of_items_share_a_kernel(found: dict[str, Any]
         assert result["batches"] == [6] * 6  # for each policy, two runs of three queries
 
 
-def test_every_policy_with_two_numbers_of_items(found: dict[str, Any]) -> None:
-    result = the(found, "every_policy_many_sizes")
+@pytest.mark.slow
+def test_every_policy_with_two_numbers_of_items(found_for_every_policy: dict[str, Any]) -> None:
+    result = the(found_for_every_policy, "every_policy_many_sizes")
     check_the_same(result)
     assert len(result["ticks"]) == len(OURS)
     assert all(size % 2 == 0 for size in result["batches"])  # both queries in every batch

@@ -30,6 +30,7 @@ def test_in_the_papers_world(yandex40):
     assert regret[DEFAULT] < regret["OracleRestart"]
 
 
+@pytest.mark.slow
 def test_where_nothing_changes(yandex40):
     regret = regrets([DEFAULT, "CascadeTS"], Stationary(yandex40, k=3))
     assert regret[DEFAULT] <= 1.15 * regret["CascadeTS"]
@@ -49,6 +50,7 @@ def test_where_nothing_changes(yandex40):
     ],
     ids=["sinusoid", "walk", "ramp", "breaks", "recurring", "churn", "hidden churn", "low CTR"],
 )
+@pytest.mark.slow
 def test_never_much_worse_than_the_best_rival(some, world):
     environment = world(some)
     regret = regrets([DEFAULT, *RIVALS], environment, runs=1 if len(environment.queries) > 1 else 10)

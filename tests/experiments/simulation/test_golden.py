@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 import driftrank as dr
-from driftrank.experiments.simulation.result import Result
 from driftrank.queries import Queries
+from tests.quick import others_are_slow
 
 #: regret after 100,000 steps, 10 items, 3 positions, by the policy's spec
 GOLDEN = {
@@ -49,13 +49,12 @@ GOLDEN = {
 }
 
 
-@pytest.fixture(scope="module")
-def result(yandex40: Queries) -> Result:
+#: the others are slow tests
+QUICK = ("CascadeUCB1", "CascadeDUCB", "CascadeSWUCB", "CascadeTS", "GLRTCascadeKLUCB")
+
+
+@pytest.mark.parametrize("spec", others_are_slow(GOLDEN, QUICK))
+def test_regret_in_the_experiment_of_the_paper(yandex40: Queries, spec: str) -> None:
     env = dr.environments.Abrupt(yandex40, k=3)
-    return dr.simulate(list(GOLDEN), env, horizon=100_000, checkpoints=1, progress=False)
-
-
-@pytest.mark.parametrize(("spec", "expected"), GOLDEN.items())
-def test_regret_in_the_experiment_of_the_paper(result: Result, spec: str, expected: float) -> None:
-    label = result.labels[list(GOLDEN).index(spec)]
-    assert result.regret(label) == pytest.approx(expected, rel=0.15)
+    result = dr.simulate([spec], env, horizon=100_000, checkpoints=1, progress=False)
+    assert result.regret(result.labels[0]) == pytest.approx(GOLDEN[spec], rel=0.15)

@@ -31,6 +31,7 @@ def pbm():
     return PBM(examination=(1.0, 0.5, 0.25))
 
 
+@pytest.mark.slow
 def test_dcm_in_a_world_that_does_not_change(dcm):
     """A policy for the cascade model puts its best item where the fewest users leave."""
     policy = "DCMKLUCB:termination=[0.2;0.5;0.9]"
@@ -64,6 +65,7 @@ def test_the_last_click_overrates_the_bottom(dcm):
     assert expected == pytest.approx(0.763, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_dcm_that_forgets_when_the_world_changes(dcm):
     policies = [f"{name}:termination=[0.2;0.5;0.9]" for name in ("DCMKLUCB", "DCMDKLUCB", "GLRTDCMKLUCB")]
     regret = regrets(Abrupt(QUERIES, k=3, period=6000, click_model=dcm), *policies)
@@ -71,6 +73,7 @@ def test_dcm_that_forgets_when_the_world_changes(dcm):
     assert all(regret[policy] < 0.7 * regret[policies[0]] for policy in policies[1:])
 
 
+@pytest.mark.slow
 def test_pbm_in_a_world_that_does_not_change(pbm):
     policies = [f"{name}:examination=[1;0.5;0.25]" for name in ("PBMUCB", "PBMPIE")]
     regret = regrets(Stationary(QUERIES, k=3, click_model=pbm), *policies)
@@ -79,6 +82,7 @@ def test_pbm_in_a_world_that_does_not_change(pbm):
     assert pie < 0.9 * ucb
 
 
+@pytest.mark.slow
 def test_pbm_that_forgets_when_the_world_changes(pbm):
     policies = [f"{name}:examination=[1;0.5;0.25]" for name in ("PBMUCB", "PBMPIE", "PBMDUCB", "PBMSWPIE")]
     regret = regrets(Abrupt(QUERIES, k=3, period=6000, click_model=pbm), *policies)

@@ -101,6 +101,7 @@ def test_fires_when_a_full_scan_does(stream, delta, threshold, every):
 
 
 @pytest.mark.parametrize("p", [0.5, 0.03])
+@pytest.mark.compiled
 def test_a_million_tosses_of_a_coin_need_few_points(p):
     stream = np.random.default_rng(1).random(1_000_000) < p
     detector = GLR(delta=1e-6)
@@ -133,6 +134,7 @@ def test_a_full_hull_drops_the_flattest_corners():
     assert value == pytest.approx(full, rel=1e-3)
 
 
+@pytest.mark.compiled
 def test_false_alarms_are_rare():
     """A hundred streams that never change: with delta = 0.01 each may cry wolf once in a hundred."""
     rng = np.random.default_rng(0)
