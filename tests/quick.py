@@ -32,7 +32,8 @@ KINDS = frozenset(
 )
 
 
-def others_are_slow(names: Iterable[Any], quick: Iterable[Any] = KINDS) -> list[Any]:
-    """The names as parameters of a test: those that are not in ``quick`` are marked slow."""
-    kept = set(quick)
-    return [name if name in kept else pytest.param(name, marks=pytest.mark.slow) for name in names]
+def others_are_slow(values: Iterable[Any], quick: Iterable[Any] = KINDS) -> list[Any]:
+    """The values of a test's parameter, or of several in tuples: those that are not in ``quick`` are marked slow."""
+    kept = list(quick)
+    rows = ((value, value if isinstance(value, tuple) else (value,)) for value in values)
+    return [value if value in kept else pytest.param(*row, marks=pytest.mark.slow) for value, row in rows]

@@ -60,6 +60,7 @@ def test_a_simulated_gpu(tmp_path: Path, on_cpu: Result) -> None:
     assert np.array_equal(Result.load(tmp_path).values, on_cpu.values)
 
 
+@pytest.mark.slow
 def test_a_sweep(tmp_path: Path) -> None:
     sweep = ["sweep", "--policy", "CascadeSWUCB:window=geom(5,80,3)", "--queries", "yandex-like:2"]
     sweep += ["--horizon", "60", "--runs", "2", "--json"]

@@ -17,6 +17,7 @@ from driftrank.clickmodels import CCM, CM, DBN, DCM, PBM, SDBN, UBM, ClickModel,
 from driftrank.clickmodels.registry import parse_click_model
 from driftrank.kernels.compile import specialise
 from driftrank.kernels.rng import derive
+from tests.quick import others_are_slow
 
 MODELS = list(click_models().values())
 CASES = [(model, objective) for model in MODELS for objective in model.objectives]
@@ -215,7 +216,7 @@ def test_bad_values(make: Any, message: str) -> None:
         make()
 
 
-@pytest.mark.parametrize("cls", MODELS)
+@pytest.mark.parametrize("cls", others_are_slow(MODELS, [CM, PBM]))
 def test_simulations_meet_these_users(cls: type[ClickModel]) -> None:
     """Any environment takes any model; regret is against its best list, which the oracle shows."""
     queries = dr.queries.yandex_like(2, seed=1).clicking(cls())

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.session import is_session
+from tests.quick import others_are_slow
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -42,9 +43,11 @@ def test_script_keeps_line_numbers() -> None:
     assert script("a\n```python\nx = 1\n```\nb\n```python\ny = 2\n```\n") == "\n\nx = 1\n\n\n\ny = 2\n\n"
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if BLOCK.search(page.read_text("utf-8")) and not is_session(page)], ids=name
-)
+SCRIPTS = [page for page in PAGES if BLOCK.search(page.read_text("utf-8")) and not is_session(page)]
+QUICK = [page for page in SCRIPTS if page.stem in ("README", "first-steps", "add-a-policy", "sweep")]
+
+
+@pytest.mark.parametrize("page", others_are_slow(SCRIPTS, QUICK), ids=name)
 def test_page_runs(page: Path, tmp_path: Path) -> None:
     code = tmp_path / f"{page.stem}.py"
     code.write_text(script(page.read_text("utf-8")), "utf-8")

@@ -24,6 +24,7 @@ from driftrank.client import Client, NotFound
 from driftrank.drive.drive import Drive
 from driftrank.drive.session import Batcher, FeedbackFaults, Session
 from driftrank.wire import RankerSettings
+from tests.quick import others_are_slow
 from tests.serve.running import ROOT, Running
 
 QUERY = "yandex-like-0-1"
@@ -50,7 +51,9 @@ def ranker(service: Running, request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("policy", "batch"), [("CascadeDUCB", 1), ("CascadeTS", 50), ("RankedEXP3", 3)], ids=lambda value: str(value)
+    ("policy", "batch"),
+    others_are_slow([("CascadeDUCB", 1), ("CascadeTS", 50), ("RankedEXP3", 3)], [("CascadeDUCB", 1)]),
+    ids=str,
 )
 def test_served_is_simulated(service: Running, ranker: Any, policy: str, batch: int) -> None:
     name = ranker(policy=policy, horizon=100, seed=5)

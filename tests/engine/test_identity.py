@@ -34,6 +34,7 @@ def test_compiled_simulator_equals_learner(name: str) -> None:
     check_simulation(parse_policy(name))
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(
     ("model", "spec"),
     [

@@ -18,6 +18,7 @@ from driftrank.policies.base import RankingProblem
 from driftrank.policies.forgetting.cascade_swucb import CascadeSWUCB
 from driftrank.policies.learner import templates
 from driftrank.policies.learner.compiled_policy import CompiledPolicy
+from tests.quick import others_are_slow
 
 pytestmark = pytest.mark.compiled
 
@@ -201,7 +202,7 @@ def test_machine_code_is_found_again_by_another_process(tmp_path):
     assert run(tmp_path, "two", cache)[:3] == [expected + 0.5 * 2, 0, 1]  # nor does it look for a module that is gone
 
 
-@pytest.mark.parametrize("suffix", [".py", ".nbi", ".nbc"])
+@pytest.mark.parametrize("suffix", others_are_slow([".py", ".nbi", ".nbc"], [".nbi"]))
 def test_files_that_vanish_are_compiled_again(tmp_path, suffix):
     cache = tmp_path / "cache"
     (tmp_path / "one.py").write_text(RUNNABLE)

@@ -1,4 +1,4 @@
-"""Compiled kernels equal interpreted ones to the last bit: this licenses running the other tests interpreted."""
+"""Compiled kernels equal interpreted ones to the last bit, so coverage may be measured on interpreted ones."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from driftrank.policies.contract.checks import CHECKS
 from driftrank.policies.learner import templates
 from driftrank.policies.learner.learner import Learner
 from driftrank.policies.registry import parse_policy, policies
+from tests.quick import others_are_slow
 
 pytestmark = pytest.mark.compiled
 
@@ -37,7 +38,7 @@ def _start(name: str, L: int, k: int, *, interpreted: bool) -> Any:
     return _interpreted(learner) if interpreted else learner
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", others_are_slow(LEARNERS))
 def test_compiled_equals_interpreted(name: str) -> None:
     """The same lists, scores and states over some hundred steps, through a change, a removed and a new item."""
     compiled, interpreted = (_start(name, 7, 3, interpreted=way) for way in (False, True))
@@ -60,7 +61,7 @@ def test_compiled_equals_interpreted(name: str) -> None:
     assert compiled._ints.tobytes() == interpreted._ints.tobytes()
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", others_are_slow(LEARNERS))
 def test_beats_random(name: str) -> None:
     """The one check of the contract that needs many steps."""
     CHECKS["beats_random"](parse_policy(name))

@@ -88,7 +88,7 @@ def test_estimates_are_near_the_truth(name):
     assert any(b.bonus is not None for b in beliefs.values()) == (policy.optimistic and name not in WITHOUT)
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", others_are_slow(OURS))
 def test_greedy_is_by_estimates_or_else_by_scores(name):
     learner = played(policies()[name](), 300)
     beliefs = learner.beliefs()

@@ -89,6 +89,7 @@ def test_the_oldest_gpus() -> None:
     assert gpu.assembled(text, OLDEST).startswith(b"\x7fELF")
 
 
+@pytest.mark.slow
 def test_items_that_come_and_go() -> None:
     check_arithmetic(policy_ptx("CascadeDUCB", "Churn"))
 

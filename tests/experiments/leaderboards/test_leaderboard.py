@@ -145,6 +145,7 @@ def test_same_name_with_other_parameters() -> None:
     assert board.policies == [DEFAULT, "CascadeUCB1", "CascadeUCB1:exploration=0.5"]
 
 
+@pytest.mark.slow
 def test_a_policy_that_cannot_run_is_shown(tmp_path: Path) -> None:
     many = {f"q{i}": np.linspace(0.5, 0.01, 65) for i in range(2)}
     settings = SMALL | {

@@ -135,6 +135,7 @@ def test_table(one: Sweep, several: Sweep) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_recommended_value_where_queries_differ_is_the_median() -> None:
     """The exploration of GLRT depends on the number of items, which is 6, 5 and 6."""
     found = sweep("GLRTCascadeKLUCB:explore={0.01;0.1}", abrupt(), **HOW | {"horizon": 50, "runs": 1})
@@ -175,6 +176,7 @@ def test_parameters_are_columns(several: Sweep) -> None:
     assert set(frame[frame.environment == "Stationary"]["environment.period"].isna()) == {True}
 
 
+@pytest.mark.slow
 def test_kinds_of_columns() -> None:
     specs = ["CascadeSWUCB:restart={true;false}", "CascadeSWTS:window={auto;50}", "CascadeDTS:a0={1;2.5}"]
     found = sweep(specs, abrupt(), **HOW | {"horizon": 20, "runs": 1})
