@@ -456,7 +456,7 @@ CASES = [
 
 
 def main(names: list[str]) -> None:
-    """Print the results of the named cases."""
+    """Print the results of the named cases, or of all."""
     assert simulated(), "NUMBA_ENABLE_CUDASIM=1 must be set"
     real = Gpu.launch
 
@@ -468,7 +468,7 @@ def main(names: list[str]) -> None:
     batch._WANTED = 1e9  # launches as long as possible: time on the simulator means nothing
     sys.setswitchinterval(0.001)  # it polls threads in a loop, which keeps them from running
     found: Found = {"environments": sorted({type(world).__name__ for world in WORLDS.values()})}
-    for case in (case for case in CASES if case.__name__ in names):
+    for case in (case for case in CASES if not names or case.__name__ in names):
         try:
             found[case.__name__] = case()
         except Exception:

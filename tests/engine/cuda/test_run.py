@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,68 +9,23 @@ import pytest
 from driftrank.clickmodels.registry import click_models
 from driftrank.environments.registry import environments
 from driftrank.policies.registry import policies
+from tests.engine.cuda.cases import check_the_same, run_cases, the
 
 pytest.importorskip("numba_cuda")
+pytestmark = pytest.mark.slow  # a minute
 
-ROOT = Path(__file__).parents[3]
 #: the policies of this package: other tests may define more
 OURS = [name for name, cls in policies().items() if cls.__module__.startswith("driftrank.")]
 
 
-#: cases that take longer than all others together
-EVERY_POLICY = ["every_policy", "every_policy_many_sizes"]
-
-
-def run_cases(names: list[str]) -> dict[str, Any]:
-    """The results of some cases, in one process."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(Path(__file__).with_name("on_simulator.py")), *names],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,  # uninitialised numbers can cause an endless loop
-    )
-    assert done.returncode == 0, done.stderr
-    results: dict[str, Any] = json.loads(done.stdout)
-    return results
-
-
 @pytest.fixture(scope="module")
 def found() -> dict[str, Any]:
-    names = re.findall(r"^def (\w+)\(\) -> Found:", Path(__file__).with_name("on_simulator.py").read_text(), re.M)
-    return run_cases([name for name in names if name not in EVERY_POLICY])
+    """The results of all cases."""
+    return run_cases()
 
 
-@pytest.fixture(scope="module")
-def found_for_every_policy() -> dict[str, Any]:
-    return run_cases(EVERY_POLICY)
-
-
-def the(found: dict[str, Any], case: str) -> dict[str, Any]:
-    result: dict[str, Any] = found[case]
-    assert "error" not in result, result["error"]
-    return result
-
-
-def check_the_same(result: dict[str, Any]) -> None:
-    """No number differs, regret is positive, and every step was reported."""
-    assert result["different"] == []
-    assert max(result["regret"]) > 0
-    assert result["ticks"] == [result["steps"]] * len(result["ticks"])
-
-
-def test_policies_of_every_kind(found: dict[str, Any]) -> None:
-    result = the(found, "policies_of_every_kind")
-    check_the_same(result)
-    assert len(result["ticks"]) == 10
-    assert [[1, 16], [17, 40]] in result["launches"]  # in several pieces
-
-
-@pytest.mark.slow
-def test_every_policy(found_for_every_policy: dict[str, Any]) -> None:
-    result = the(found_for_every_policy, "every_policy")
+def test_every_policy(found: dict[str, Any]) -> None:
+    result = the(found, "every_policy")
     check_the_same(result)
     assert len(result["ticks"]) == len(OURS)
     assert len(result["batches"]) > 30
@@ -123,9 +72,8 @@ def test_queries_with_many_numbers_of_items_share_a_kernel(found: dict[str, Any]
         assert result["batches"] == [6] * 6  # for each policy, two runs of three queries
 
 
-@pytest.mark.slow
-def test_every_policy_with_two_numbers_of_items(found_for_every_policy: dict[str, Any]) -> None:
-    result = the(found_for_every_policy, "every_policy_many_sizes")
+def test_every_policy_with_two_numbers_of_items(found: dict[str, Any]) -> None:
+    result = the(found, "every_policy_many_sizes")
     check_the_same(result)
     assert len(result["ticks"]) == len(OURS)
     assert all(size % 2 == 0 for size in result["batches"])  # both queries in every batch

@@ -110,6 +110,7 @@ def test_exact_radius_is_never_larger():
     assert (state(exact)["width"] < 0.95 * state(simple)["width"]).all()
 
 
+@pytest.mark.slow
 def test_beats_policies_that_know_no_features_in_a_linear_world():
     """200 items, 5 features, 2 queries, 2 runs: with nothing tuned, less than half of CascadeTS's regret."""
     env = dr.environments.LinearFeatures(L=200, K=5, d=5, n_queries=2)
