@@ -34,6 +34,10 @@ from driftrank.policies.policy_kernels import (
     no_features,
     no_init,
     no_reveal,
+    no_shared_init,
+    no_shared_learn,
+    no_shared_prior,
+    observe_by_clicks,
 )
 from driftrank.validation import check_choice, check_integer
 
@@ -102,6 +106,10 @@ class Policy:
     alarm: ClassVar[Any] = staticmethod(no_alarm)
     features_changed: ClassVar[Any] = staticmethod(no_features)
     believe: ClassVar[Any] = staticmethod(believe_nothing)
+    observed: ClassVar[Any] = staticmethod(observe_by_clicks)
+    shared_init: ClassVar[Any] = staticmethod(no_shared_init)
+    shared_prior: ClassVar[Any] = staticmethod(no_shared_prior)
+    shared_learn: ClassVar[Any] = staticmethod(no_shared_learn)
     rank: ClassVar[Any]
     update: ClassVar[Any]
     scores: ClassVar[Any]
@@ -134,6 +142,10 @@ class Policy:
     def fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
         """The arrays of the state, given the resolved parameters."""
         raise NotImplementedError(f"{type(self).__name__} does not define its state")
+
+    def shared_fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
+        """The arrays of the shared model, which learns from all queries of a ranker; none: there is no such model."""
+        return {}
 
     def scratch(self, p: Mapping[str, Any]) -> int:
         """The size of ``r.scratch``: numbers that ``rank`` may use while it runs."""

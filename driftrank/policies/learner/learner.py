@@ -75,14 +75,14 @@ class Learner:
         self._key = run_key(seed, query, run)
         self._where = {"seed": seed, "query": query, "run": run}
         self.steps = 0  #: updates so far
-        self._compile(CompiledPolicy.shared(policy, problem))
+        self._compile(CompiledPolicy.cached(policy, problem))
         self._floats, self._ints = self.compiled.empty()
         if rows is not None:
             self._views()["features"][: len(rows)] = rows
         self._tokens()
         self._moved()
         # every slot starts as though it held an item; then the free ones are cleared
-        self._call(templates.init_step, self._event(None, None), self.compiled.everyone, self._token)
+        self._call(templates.init_step, self._event(None, None), self.compiled.everyone, *self._alone())
         self._forget(self._free)
 
     # -- use -------------------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class Learner:
         memo = np.empty(length * self.policy.memo)
         memo.fill(-1.0)
         event = self._event(now, key)
-        self._call(templates.rank_step, event, slots, self._token, items, score, memo, np.empty(compiled.scratch))
+        self._call(templates.rank_step, event, slots, *self._alone(), items, score, memo, np.empty(compiled.scratch))
         propensities = memo[:: self.policy.memo].copy() if self.policy.propensities else None
         names = self._slots
         ranking = RankedItems([names[i] for i in items.tolist()], score, memo, int(event[2]), propensities)
@@ -182,7 +182,7 @@ class Learner:
             return {}
         slots = self._candidates(None)
         out = np.zeros(len(slots))
-        self._call(templates.scores_step, self._event(now, None), slots, self._token, out)
+        self._call(templates.scores_step, self._event(now, None), slots, *self._alone(), out)
         return dict(zip(self._slot_of, out.tolist(), strict=True))
 
     def beliefs(self, *, now: float | None = None) -> dict[Item, Belief]:
@@ -200,8 +200,8 @@ class Learner:
         slots = self._candidates(None)
         estimate, samples, score = (np.zeros(len(slots)) for _ in range(3))
         event = self._event(now, None)
-        self._call(templates.believe_step, event, slots, estimate, samples)
-        self._call(templates.scores_step, event, slots, self._token, score)
+        self._call(templates.believe_step, event, slots, *self._alone(), estimate, samples)
+        self._call(templates.scores_step, event, slots, *self._alone(), score)
         rows = zip(estimate.tolist(), samples.tolist(), score.tolist(), strict=True)
         optimistic = self.policy.optimistic
         return {item: belief(*row, optimistic) for item, row in zip(self._slot_of, rows, strict=True)}
@@ -225,12 +225,12 @@ class Learner:
         event = t, float(t), _NO_KEY
         if compiled.estimates:
             best, estimate = np.empty(k, np.uint32), np.empty(k)
-            self._call(templates.greedy_step, event, slots, best, estimate)
+            self._call(templates.greedy_step, event, slots, *self._alone(), best, estimate)
             if seen and estimate[-1] == -np.inf:
                 best = best[estimate > -np.inf]
         else:
             score = np.zeros(len(slots))
-            self._call(templates.scores_step, self._event(None, None), slots, self._token, score)
+            self._call(templates.scores_step, self._event(None, None), slots, *self._alone(), score)
             best = slots[np.argsort(-score, kind="stable")[:k]]
         names = self._slots
         return [names[slot] for slot in best.tolist()]
@@ -390,7 +390,7 @@ class Learner:
         if policy.contextual:
             width = header["features"] if learner._described else len(one_hot(len(slots)))
         problem = RankingProblem(len(slots), header["k"], header["horizon"], header["room"], width)
-        learner._compile(CompiledPolicy.shared(policy, problem))
+        learner._compile(CompiledPolicy.cached(policy, problem))
         floats, ints = learner.compiled.layout.sizes
         for row, size, kind in ((parts.floats, floats, np.float64), (parts.ints, ints, np.int32)):
             if row.shape != (size,) or row.dtype != kind:
@@ -432,6 +432,10 @@ class Learner:
     def _call(self, template: Any, event: tuple[int, float, np.uint64], *arguments: Any) -> None:
         compiled = self.compiled
         compiled.step(template)(self._floats, self._ints, compiled.layout.offsets, compiled.row, *event, *arguments)
+
+    def _alone(self) -> tuple[NDArray[np.int64], NDArray[np.float64], float]:
+        """Tokens and prior of candidates when there is no shared model."""
+        return self._token, self.compiled.unknown, 0.0
 
     def _event(self, now: float | None, key: int | None) -> tuple[int, float, np.uint64]:
         t = self.steps + 1
@@ -494,7 +498,7 @@ class Learner:
 
     def _relayout(self, problem: RankingProblem) -> None:
         """Copy the state into the layout of a larger problem."""
-        old, new = self.compiled, CompiledPolicy.shared(self.policy, problem)
+        old, new = self.compiled, CompiledPolicy.cached(self.policy, problem)
         if new.layout != old.layout:
             floats, ints = new.empty()
             before, after = old.layout.views(self._floats, self._ints), new.layout.views(floats, ints)

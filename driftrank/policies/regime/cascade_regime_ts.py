@@ -237,7 +237,7 @@ class CascadeRegimeTS(Policy):
 
     @staticmethod
     @kernel
-    def believe(p, s, e, a):
+    def believe(p, s, e, c, a):
         first = a * (p.hypotheses + 1)
         mean = 0.0
         samples = 0.0
