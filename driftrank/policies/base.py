@@ -23,6 +23,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, dataclass_transform
 
+import numpy as np
+from numpy.typing import NDArray
+
 from driftrank.kernels.layout import Field
 from driftrank.kernels.observed import FEEDBACK
 from driftrank.kernels.top_k import ORDER, TIES
@@ -151,6 +154,10 @@ class Policy:
         """The size of ``r.scratch``: numbers that ``rank`` may use while it runs."""
         return 0
 
+    def explored(self, scores: NDArray[np.float64], memo: NDArray[np.float64]) -> NDArray[np.bool_] | None:
+        """By position of a list, True if the item is there to be explored; None if the policy does not tell."""
+        return None
+
     def moved(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         """Correct a state that was copied, field by field, to a larger one, if a plain copy is not enough."""
 
@@ -173,16 +180,21 @@ class Policy:
         query: str = "",
         run: int = 0,
         slots: int | None = None,
+        shared: Any = None,
     ) -> Any:
         """A learner that ranks ``items``, ``k`` at a time.
 
         ``features`` describes every item by a vector of numbers, for policies that use them. ``slots`` reserves
         capacity for so many items; then there may be fewer than ``k`` of them, or none, and a list is as long as the
-        number of candidates allows.
+        number of candidates allows. ``shared`` is a :class:`~driftrank.policies.learner.shared_model.SharedModel`, for
+        policies that have one: the learner takes its priors from it, and teaches it.
         """
         from driftrank.policies.learner.learner import Learner
 
-        return Learner(self, items, k, features=features, seed=seed, horizon=horizon, query=query, run=run, slots=slots)
+        return Learner(
+            self, items, k, features=features, seed=seed, horizon=horizon, query=query, run=run, slots=slots,
+            shared=shared,
+        )  # fmt: skip
 
     def replace(self, **changes: Any) -> Self:
         """The same policy with other parameters."""

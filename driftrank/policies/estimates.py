@@ -25,6 +25,8 @@ class Belief:
     #: the number of observations behind the estimate, each with its weight
     samples: float | None
     score: float | None  #: the item's worth, as in ``learner.scores()``; None if infinite
+    prior: float | None = None  #: the estimate before any observation in this query, from the shared model
+    strength: float | None = None  #: the number of observations that this prior is worth
 
 
 @kernel
@@ -40,9 +42,11 @@ def believe_clicks_and_skips(p, s, e, c, a):
     return (s.S[a] / N if N > 0.0 else np.nan), N
 
 
-def belief(estimate: float, samples: float, score: float, optimistic: bool) -> Belief:
+def belief(
+    estimate: float, samples: float, score: float, prior: float | None, strength: float | None, optimistic: bool
+) -> Belief:
     bonus = _finite(score - estimate) if optimistic else None
-    return Belief(_finite(estimate), bonus, _finite(samples), _finite(score))
+    return Belief(_finite(estimate), bonus, _finite(samples), _finite(score), prior, strength)
 
 
 def _finite(number: float) -> float | None:

@@ -95,7 +95,7 @@ class KernelSignatures(Protocol):
 
     @staticmethod
     def observed(p: Parameters, e: Event, r: Ranking, clicks: NDArray[np.int8]) -> int:
-        """The number of positions, from the top, that the user observed: an argument of ``update`` and ``shared_learn``."""
+        """The number of positions, from the top, that the user observed; ``update`` and ``shared_learn`` get it."""
 
     @staticmethod
     def shared_init(p: Parameters, h: Shared) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from typing import Any
@@ -24,7 +25,8 @@ class CompiledPolicy:
 
     policy: Policy
     problem: RankingProblem
-    row: NDArray[np.float64]  #: parameters
+    parameters: Mapping[str, float]
+    row: NDArray[np.float64]  #: the same as numbers in order
     layout: Layout
     shared_layout: Layout  #: of the shared model; without fields if there is none
     scratch: int  #: the size of a list's scratch buffer
@@ -49,7 +51,7 @@ class CompiledPolicy:
             **{name.upper(): function for name, function in kernels._asdict().items()},
         }
         row, scratch = parameter_row(parameters), policy.scratch(parameters)
-        return cls(policy, problem, row, layout, shared, scratch, kernels, bindings)
+        return cls(policy, problem, parameters, row, layout, shared, scratch, kernels, bindings)
 
     @classmethod
     def cached(cls, policy: Policy, problem: RankingProblem) -> CompiledPolicy:
@@ -72,6 +74,10 @@ class CompiledPolicy:
     def flat_prior(self, slots: int) -> NDArray[np.float64]:
         """The prior of items about which nothing is known, Beta(1/2, 1/2); empty if the policy has no shared model."""
         return np.full(2 * slots if self.shares else 0, 0.5)
+
+    def scratch_for(self, slots: int) -> int:
+        """The size of a list's scratch buffer if there are candidates without a state, in slots beyond its own."""
+        return self.scratch if slots == self.problem.L else self.policy.scratch({**self.parameters, "L": slots})
 
     def step(self, template: Any) -> Any:
         """The template compiled for this policy."""

@@ -51,7 +51,7 @@ def co_change(p, s, n):
 
 @kernel
 def declare_change(p, s, e, a, t, n):
-    """Declare a change of item ``a``; others may have changed at the same time."""
+    """Declare a change of item ``a``. Returns the probability that another one changed at the same time."""
     k = heaviest(p, s, a)
     tau = s.T[k]
     rho = co_change(p, s, n)
@@ -65,6 +65,7 @@ def declare_change(p, s, e, a, t, n):
     for b in range(p.L):
         if b != a:
             suspect(p, s, b, tau, rho)
+    return rho
 
 
 @kernel
@@ -76,7 +77,8 @@ def _event(p, s, tau, t):
 
 @kernel
 def joint_test(p, s, t, n):
-    """Declare an event if the evidence of all items together suffices."""
+    """Declare an event if the evidence of all items together suffices. Returns the probability that an item changed at
+    it; 0 if there is no event."""
     worst = 0
     for a in range(1, p.L):
         if s.W[a * (p.hypotheses + 1)] < s.W[worst * (p.hypotheses + 1)]:
@@ -104,6 +106,8 @@ def joint_test(p, s, t, n):
         _event(p, s, best_tau, t)
         for b in range(p.L):
             suspect(p, s, b, best_tau, rho)
+        return rho
+    return 0.0
 
 
 @kernel
