@@ -41,7 +41,9 @@ def worlds(queries: int, seed: int, horizon: int) -> dict[str, Environment]:
         out[f"{name}, K=5"] = Stationary(items, 5, click_model=users)
     for eta in (0.5, 1.0):
         users = position_bias(eta, 5)
-        out[f"PBM k^-{eta}, K=5, breaks"] = PiecewiseRandom(items, 5, horizon=horizon, n_breakpoints=4, click_model=users)
+        out[f"PBM k^-{eta}, K=5, breaks"] = PiecewiseRandom(
+            items, 5, horizon=horizon, n_breakpoints=4, click_model=users
+        )
     out["DBN, K=5, breaks"] = PiecewiseRandom(
         items, 5, horizon=horizon, n_breakpoints=4, click_model=DBN(objective="clicks")
     )
@@ -61,7 +63,7 @@ def main() -> None:
     options = parser.parse_args()
     policies: Sequence[str] = options.policy or POLICIES
     seed, runs_seed = SEEDS[options.part]
-    table = Table(["world", *policies, "first to best rival"])
+    rows = []
     for name, environment in worlds(options.queries, seed, options.horizon).items():
         result = simulate(
             list(policies), environment, horizon=options.horizon, runs=options.runs, seed=runs_seed, checkpoints=2,
@@ -69,13 +71,15 @@ def main() -> None:
         )  # fmt: skip
         cells, regrets = [], {}
         for policy, label in zip(policies, result.labels, strict=True):
-            regret, reward = (result.curve(label, measure).mean(axis=0) for measure in ("regret", "reward"))
-            late_regret, late_reward = regret[-1] - regret[-2], reward[-1] - reward[-2]
-            regrets[policy] = float(regret[-1])
-            cells.append(f"{regret[-1]:,.0f} ({100 * late_regret / (late_regret + late_reward):.1f}%)")
+            half = options.horizon // 2
+            regrets[policy] = result.regret(label)
+            regret = result.between(label, "regret", half, options.horizon)[0]
+            reward = result.between(label, "reward", half, options.horizon)[0]
+            cells.append(f"{regrets[policy]:,.0f} ({100 * regret / (regret + reward):.1f}%)")
         best = min((regrets[rival] for rival in RIVALS if rival in regrets), default=float("nan"))
-        table.add(name, *cells, f"{regrets[policies[0]] / best:.2f}")
-    print(table)
+        rows.append((name, *cells, f"{regrets[policies[0]] / best:.2f}"))
+        print(rows[-1], flush=True)
+    print(Table(["world", *policies, "first / best rival"], rows, [None] * (len(policies) + 2)).to_markdown())
 
 
 if __name__ == "__main__":
