@@ -71,8 +71,9 @@ class Simulator:
         floats, ints = (np.empty((n, len(row)), row.dtype) for row in fresh)
         origins = np.zeros(n, np.int64)
         buffers = (
-            np.arange(L, dtype=np.uint32), np.arange(L), np.zeros(L, np.uint32), np.arange(K, dtype=np.uint32),
-            np.zeros(K), np.zeros(K * self.policy.memo), np.zeros(program.scratch), np.zeros(K, np.int8),
+            np.arange(L, dtype=np.uint32), np.arange(L), program.flat_prior(L), np.zeros(L, np.uint32),
+            np.arange(K, dtype=np.uint32), np.zeros(K), np.zeros(K * self.policy.memo), np.zeros(program.scratch),
+            np.zeros(K, np.int8),
         )  # fmt: skip
         keys = run_keys(task.seed, unit.query, unit.runs)
         chunk = task.environment.program.chunk(unit.query, keys)

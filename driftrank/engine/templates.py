@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from driftrank.engine.alarm_scoring import count_alarms, note_change
 from driftrank.kernels import kernel
-from driftrank.kernels.observed import observed_prefix
 from driftrank.kernels.rng import POLICY, USERS, derive
 from driftrank.kernels.structures import Candidates, Event, Ranking
 
@@ -45,7 +44,7 @@ def unchanged(alpha, buffer):
 @kernel
 def among(everyone, present, length):
     """Some of the items as candidates."""
-    return Candidates(present[:length], everyone.token)
+    return Candidates(present[:length], everyone.token, everyone.prior, everyone.going_on)
 
 
 def advance(
@@ -111,7 +110,7 @@ def advance(
         regret += best - value
         reward += value
         clicked += CLICK(model, alpha, derive(step_key, USERS), r.items, clicks)
-        UPDATE(p, s, e, r, clicks, observed_prefix(clicks, p.K, p.feedback))
+        UPDATE(p, s, e, r, clicks, OBSERVED(p, e, r, clicks))
         raised = ALARMED(p, s)
         while seen < raised:
             a, everything = ALARM(p, s, seen)
@@ -134,14 +133,14 @@ def advance(
 
 
 def simulate(
-    fresh_floats, fresh_ints, floats, ints, o, row, slots, token, present, items, score, memo, scratch, clicks, origins,
-    keys, model, work, count, starts, alphas, optimal, best_lists, live, fixed, watch, first, last, checkpoints, mark,
-    totals, out,
+    fresh_floats, fresh_ints, floats, ints, o, row, slots, token, prior, present, items, score, memo, scratch, clicks,
+    origins, keys, model, work, count, starts, alphas, optimal, best_lists, live, fixed, watch, first, last,
+    checkpoints, mark, totals, out,
 ):  # fmt: skip
     """Advance every run from step ``first`` to ``last``. ``items``, ``score``, ``memo``, ``scratch`` and ``clicks``
     are buffers for one list; everything else has a row for each run."""
     p = PARAMETERS(row)
-    everyone = Candidates(slots, token)
+    everyone = Candidates(slots, token, prior, 0.0)
     r = Ranking(items, score, memo, scratch)
     for run in range(keys.shape[0]):
         origins[run] = ADVANCE(

@@ -32,6 +32,8 @@ WORLD = 3
 # Branches below a policy's key at a step. Those below 2^63 belong to items (a token is below 2^63) or positions.
 #: a second set of numbers, independent of those of the items
 SECOND_SET = np.uint64(2**63)
+#: the place where a list without a click was left
+LEFT_AT = np.uint64(2**64 - 4)
 #: the item shown for exploration
 EXPLORED_ITEM = np.uint64(2**64 - 3)
 #: the decision to explore
@@ -53,7 +55,7 @@ GAMMA_FACTOR = np.uint64(2**64 - 1)
 RESERVED = {
     "step": (USERS, POLICY),
     "run's branch 0": (WORLD,),
-    "policy": (SECOND_SET, EXPLORED_ITEM, EXPLORATION_COIN, REGIME),
+    "policy": (SECOND_SET, LEFT_AT, EXPLORED_ITEM, EXPLORATION_COIN, REGIME),
     "world": (FIRST_LEVELS,),
     "normal number": (NEXT_TRY,),
     "Gamma number": (GAMMA_FACTOR, GAMMA_FACTOR - np.uint64(1)),

@@ -1,4 +1,4 @@
-"""Arguments of kernels: the event, the candidates, and the list."""
+"""Arguments of kernels: the event, the candidates, their description, and the list."""
 
 from __future__ import annotations
 
@@ -21,6 +21,20 @@ class Candidates(NamedTuple):
 
     items: NDArray[np.uint32]  #: their slots in the state (unsigned: an index that cannot be negative is cheaper)
     token: NDArray[np.int64]  #: by slot: the branch of an item's randomness, so that slots can be permuted
+    #: by slot: two numbers A, B of the item's prior Beta(A, B); empty if the policy has no shared model. It may be
+    #: longer than the state: slots from L on are items without a state, which were never observed.
+    prior: NDArray[np.float64]
+    going_on: float  #: the probability that a user goes on after an item, from the shared model; 0 without one
+
+
+class Described(NamedTuple):
+    """Items of one request as the shared model of a ranker sees them; n items, d numbers each."""
+
+    query: int  #: the key of the query (``uint64``)
+    item: NDArray[np.int64]  #: tokens
+    place: NDArray[np.float64]  #: in the caller's order, from 1; 0 if the caller has no order
+    dense: NDArray[np.float64]  #: n times d features, those of the first item first
+    crosses: NDArray[np.uint64]  #: tokens of the request, which are crossed with every item
 
 
 class Ranking(NamedTuple):

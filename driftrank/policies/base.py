@@ -23,6 +23,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, dataclass_transform
 
+import numpy as np
+from numpy.typing import NDArray
+
 from driftrank.kernels.layout import Field
 from driftrank.kernels.observed import FEEDBACK
 from driftrank.kernels.top_k import ORDER, TIES
@@ -34,6 +37,10 @@ from driftrank.policies.policy_kernels import (
     no_features,
     no_init,
     no_reveal,
+    no_shared_init,
+    no_shared_learn,
+    no_shared_prior,
+    observe_by_clicks,
 )
 from driftrank.validation import check_choice, check_integer
 
@@ -93,6 +100,8 @@ class Policy:
     optimistic: ClassVar[bool] = False
     #: True if the simulator resets it, clock included, at every breakpoint
     restarts: ClassVar[bool] = False
+    #: the most items with a state in a learner that gives one only to items that were observed
+    most_items: ClassVar[int] = 2**31
     #: the positions that count as observed
     feedback: ClassVar[str] = "all"
 
@@ -102,6 +111,10 @@ class Policy:
     alarm: ClassVar[Any] = staticmethod(no_alarm)
     features_changed: ClassVar[Any] = staticmethod(no_features)
     believe: ClassVar[Any] = staticmethod(believe_nothing)
+    observed: ClassVar[Any] = staticmethod(observe_by_clicks)
+    shared_init: ClassVar[Any] = staticmethod(no_shared_init)
+    shared_prior: ClassVar[Any] = staticmethod(no_shared_prior)
+    shared_learn: ClassVar[Any] = staticmethod(no_shared_learn)
     rank: ClassVar[Any]
     update: ClassVar[Any]
     scores: ClassVar[Any]
@@ -135,9 +148,17 @@ class Policy:
         """The arrays of the state, given the resolved parameters."""
         raise NotImplementedError(f"{type(self).__name__} does not define its state")
 
+    def shared_fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
+        """The arrays of the shared model, which learns from all queries of a ranker; none: there is no such model."""
+        return {}
+
     def scratch(self, p: Mapping[str, Any]) -> int:
         """The size of ``r.scratch``: numbers that ``rank`` may use while it runs."""
         return 0
+
+    def explored(self, scores: NDArray[np.float64], memo: NDArray[np.float64]) -> NDArray[np.bool_] | None:
+        """By position of a list, True if the item is there to be explored; None if the policy does not tell."""
+        return None
 
     def moved(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         """Correct a state that was copied, field by field, to a larger one, if a plain copy is not enough."""
@@ -161,16 +182,21 @@ class Policy:
         query: str = "",
         run: int = 0,
         slots: int | None = None,
+        shared: Any = None,
     ) -> Any:
         """A learner that ranks ``items``, ``k`` at a time.
 
         ``features`` describes every item by a vector of numbers, for policies that use them. ``slots`` reserves
         capacity for so many items; then there may be fewer than ``k`` of them, or none, and a list is as long as the
-        number of candidates allows.
+        number of candidates allows. ``shared`` is a :class:`~driftrank.policies.learner.shared_model.SharedModel`, for
+        policies that have one: the learner takes its priors from it, and teaches it.
         """
         from driftrank.policies.learner.learner import Learner
 
-        return Learner(self, items, k, features=features, seed=seed, horizon=horizon, query=query, run=run, slots=slots)
+        return Learner(
+            self, items, k, features=features, seed=seed, horizon=horizon, query=query, run=run, slots=slots,
+            shared=shared,
+        )  # fmt: skip
 
     def replace(self, **changes: Any) -> Self:
         """The same policy with other parameters."""

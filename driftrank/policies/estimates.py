@@ -1,6 +1,6 @@
 """Beliefs of a policy about an item: its estimated attraction, and the number of observations behind the estimate.
 
-They are what the kernel ``believe(p, s, e, a)`` of a policy returns. A policy that counts its observations of every
+They are what the kernel ``believe(p, s, e, c, a)`` of a policy returns. A policy that counts its observations of every
 item states one of the kernels below.
 """
 
@@ -25,24 +25,28 @@ class Belief:
     #: the number of observations behind the estimate, each with its weight
     samples: float | None
     score: float | None  #: the item's worth, as in ``learner.scores()``; None if infinite
+    prior: float | None = None  #: the estimate before any observation in this query, from the shared model
+    strength: float | None = None  #: the number of observations that this prior is worth
 
 
 @kernel
-def believe_counts(p, s, e, a):
+def believe_counts(p, s, e, c, a):
     """X clicks in N observations."""
     return (s.X[a] / s.N[a] if s.N[a] > 0.0 else np.nan), s.N[a]
 
 
 @kernel
-def believe_clicks_and_skips(p, s, e, a):
+def believe_clicks_and_skips(p, s, e, c, a):
     """S clicks and F observations without a click; the prior does not count."""
     N = s.S[a] + s.F[a]
     return (s.S[a] / N if N > 0.0 else np.nan), N
 
 
-def belief(estimate: float, samples: float, score: float, optimistic: bool) -> Belief:
+def belief(
+    estimate: float, samples: float, score: float, prior: float | None, strength: float | None, optimistic: bool
+) -> Belief:
     bonus = _finite(score - estimate) if optimistic else None
-    return Belief(_finite(estimate), bonus, _finite(samples), _finite(score))
+    return Belief(_finite(estimate), bonus, _finite(samples), _finite(score), prior, strength)
 
 
 def _finite(number: float) -> float | None:

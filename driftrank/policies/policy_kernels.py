@@ -9,6 +9,11 @@ policy. The arguments are always the same:
 * ``c``: the :class:`~driftrank.kernels.structures.Candidates`: slots ``c.items``, and ``c.token`` by slot;
 * ``r``: the :class:`~driftrank.kernels.structures.Ranking`: slots ``r.items``, top first, scores, memo, scratch;
 * ``a``: the slot of an item.
+
+A policy may have a *shared model*: a second state ``h``, one for all queries of a ranker, with the fields of
+:meth:`Policy.shared_fields`. It gives every candidate a prior (``c.prior``), and learns from the lists of all queries.
+The two states never read each other: what they need of each other is in the list's memo. So a query can be replayed
+from its own lists, and the shared model from all lists, without the other.
 """
 
 from __future__ import annotations
@@ -19,11 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.kernels import kernel
-from driftrank.kernels.structures import Candidates, Event, Ranking
+from driftrank.kernels.observed import observed_prefix
+from driftrank.kernels.structures import Candidates, Described, Event, Ranking
 
 #: named tuples that are made for each policy: numbers, and arrays
 Parameters: TypeAlias = Any
 State: TypeAlias = Any
+Shared: TypeAlias = Any
 
 
 class KernelSignatures(Protocol):
@@ -83,8 +90,32 @@ class KernelSignatures(Protocol):
         """Take over new features of the items in ``slots``; for contextual policies only."""
 
     @staticmethod
-    def believe(p: Parameters, s: State, e: Event, a: int) -> tuple[float, float]:
+    def believe(p: Parameters, s: State, e: Event, c: Candidates, a: int) -> tuple[float, float]:
         """The estimated attraction of an item and the number of observations behind it; NaN if unknown."""
+
+    @staticmethod
+    def observed(p: Parameters, e: Event, r: Ranking, clicks: NDArray[np.int8]) -> int:
+        """The number of positions, from the top, that the user observed; ``update`` and ``shared_learn`` get it."""
+
+    @staticmethod
+    def shared_init(p: Parameters, h: Shared) -> None:
+        """Make the first state of the shared model; every field holds its fill value before."""
+
+    @staticmethod
+    def shared_prior(p: Parameters, h: Shared, x: Described, out: NDArray[np.float64]) -> float:
+        """Write A and B of the prior Beta(A, B) of every described item to ``out``, without changing the model.
+
+        Returns the probability that a user goes on after an item, 0 if unknown.
+        """
+
+    @staticmethod
+    def shared_learn(
+        p: Parameters, h: Shared, e: Event, r: Ranking, x: Described, clicks: NDArray[np.int8], observed: int
+    ) -> None:
+        """Learn from the ``clicks`` on a list whose items are described by ``x``, in the order of the list.
+
+        Of ``r`` only the memo may be used, and it is not lost: a list whose memo is lost does not teach the model.
+        """
 
 
 class PolicyKernels(NamedTuple):
@@ -100,6 +131,10 @@ class PolicyKernels(NamedTuple):
     alarm: Any
     features_changed: Any
     believe: Any
+    observed: Any
+    shared_init: Any
+    shared_prior: Any
+    shared_learn: Any
 
 
 @kernel
@@ -130,6 +165,28 @@ def no_features(p, s, e, slots):
 
 
 @kernel
-def believe_nothing(p, s, e, a):
+def believe_nothing(p, s, e, c, a):
     """For a policy that compares or weights items, but estimates nothing."""
     return np.nan, np.nan
+
+
+@kernel
+def observe_by_clicks(p, e, r, clicks):
+    """For users who observe every position that the parameter ``feedback`` says."""
+    return observed_prefix(clicks, r.items.shape[0], p.feedback)
+
+
+@kernel
+def no_shared_init(p, h):
+    """For a policy without a shared model."""
+
+
+@kernel
+def no_shared_prior(p, h, x, out):
+    """For a policy without a shared model."""
+    return 0.0
+
+
+@kernel
+def no_shared_learn(p, h, e, r, x, clicks, observed):
+    """For a policy without a shared model."""

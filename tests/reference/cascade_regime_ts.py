@@ -82,6 +82,12 @@ class CascadeRegimeTS:
     def click(self, S, F):
         return (S + self.a0) / (S + F + self.a0 + self.b0)
 
+    def click_under(self, a, h):
+        return self.click(h.S, h.F)
+
+    def click_in_regime(self, a, S, F):
+        return self.click(S, F)
+
     # -- ranking
 
     def rank(self, t, key):
@@ -147,14 +153,14 @@ class CascadeRegimeTS:
             h.W *= 1 - q
         item.held.append(Hypothesis(W=q, T=t, Q=q))
         for h in item.held:
-            p = self.click(h.S, h.F)
+            p = self.click_under(a, h)
             h.W *= p if y else 1 - p
             h.S, h.F = h.S + y, h.F + 1 - y
         total = sum(h.W for h in item.held)
         for h in item.held:
             h.W = max(h.W / total, 1e-100)
         for g, regime in enumerate(self.kept):
-            p = self.click(*regime["counts"][a])
+            p = self.click_in_regime(a, *regime["counts"][a])
             self.belief[g + 1] *= (p if y else 1 - p) / total
         if self.declare_below > item.root.W:
             self.declare(t, a)

@@ -178,10 +178,12 @@ class GpuProgram:
     def _everyone(self) -> Any:
         """The kernel ``(buffer, L) -> candidates`` with all items. The buffer is needed only if items come and go."""
         slots, tokens = np.arange(self.capacity, dtype=np.uint32), np.arange(self.capacity)
+        prior = self.programs[0].flat_prior(self.capacity)
         if self.churns:
-            return bind(templates.everyone, {"TOKENS": tokens})
-        names = {"Candidates": Candidates, "SLOTS": slots, "TOKENS": tokens}
-        return generate("everyone", "buffer, L", f"Candidates(SLOTS{'[:L]' if self.varies else ''}, TOKENS)", names)
+            return bind(templates.everyone, {"TOKENS": tokens, "PRIOR": prior})
+        names = {"Candidates": Candidates, "SLOTS": slots, "TOKENS": tokens, "PRIOR": prior}
+        items = f"SLOTS{'[:L]' if self.varies else ''}"
+        return generate("everyone", "buffer, L", f"Candidates({items}, TOKENS, PRIOR, 0.0)", names)
 
 
 def constants(capacity: int, K: int, churns: bool, users: ClickModel) -> dict[str, int]:

@@ -99,7 +99,7 @@ class Linear(IndexPolicy):
 
     @staticmethod
     @kernel
-    def believe(p, s, e, a):
+    def believe(p, s, e, c, a):
         d = p.features
         x = s.features[a * d : a * d + d]
         estimate = 0.0

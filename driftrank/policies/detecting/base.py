@@ -181,8 +181,8 @@ def _restarted(base: PolicyKernels, observe: Any, clear: Any) -> PolicyKernels:
         stand_last(s.turn, a)
 
     @kernel
-    def believe(p, s, e, a):
-        return base_believe(p, s, _shifted(s, e, 0), a)
+    def believe(p, s, e, c, a):
+        return base_believe(p, s, _shifted(s, e, 0), c, a)
 
     return base._replace(
         init=init,

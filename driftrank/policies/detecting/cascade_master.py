@@ -145,7 +145,7 @@ class CascadeMASTER(IndexPolicy):
 
     @staticmethod
     @kernel
-    def believe(p, s, e, a):
+    def believe(p, s, e, c, a):
         """The observations of all current instances."""
         N = 0.0
         X = 0.0

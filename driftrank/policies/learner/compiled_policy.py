@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from typing import Any
@@ -24,8 +25,10 @@ class CompiledPolicy:
 
     policy: Policy
     problem: RankingProblem
-    row: NDArray[np.float64]  #: parameters
+    parameters: Mapping[str, float]
+    row: NDArray[np.float64]  #: the same as numbers in order
     layout: Layout
+    shared_layout: Layout  #: of the shared model; without fields if there is none
     scratch: int  #: the size of a list's scratch buffer
     kernels: PolicyKernels
     bindings: dict[str, Any]  #: the values of the names in capitals in templates
@@ -35,23 +38,26 @@ class CompiledPolicy:
     def of(cls, policy: Policy, problem: RankingProblem) -> CompiledPolicy:
         parameters = dict(sorted(policy.parameters(problem).items()))  # "auto" or a number: the same kernel
         layout = Layout.of(policy.fields(parameters), problem.L, problem.K)
+        shared = Layout.of(policy.shared_fields(parameters), problem.L, problem.K)
         kernels = policy.kernels()
         missing = [name for name, function in kernels._asdict().items() if function is None]
         if missing:
             raise TypeError(f"{type(policy).__name__} lacks the kernel{'s' * (len(missing) > 1)} {', '.join(missing)}")
         bindings = {
             "PARAMETERS": parameter_reader(parameters),
-            "STATE": state_unpacker(layout.names, tuple(f.integer for _, f in layout.fields)),
+            "STATE": _unpacker(layout),
+            "SHARED": _unpacker(shared),
             "RESTARTS": policy.restarts,
             **{name.upper(): function for name, function in kernels._asdict().items()},
         }
-        return cls(policy, problem, parameter_row(parameters), layout, policy.scratch(parameters), kernels, bindings)
+        row, scratch = parameter_row(parameters), policy.scratch(parameters)
+        return cls(policy, problem, parameters, row, layout, shared, scratch, kernels, bindings)
 
     @classmethod
-    def shared(cls, policy: Policy, problem: RankingProblem) -> CompiledPolicy:
+    def cached(cls, policy: Policy, problem: RankingProblem) -> CompiledPolicy:
         """One object for equal arguments: a service starts thousands of learners of a few kinds."""
         try:
-            return _shared(policy, problem)
+            return _cached(policy, problem)
         except TypeError:  # a parameter that cannot be hashed
             return cls.of(policy, problem)
 
@@ -59,6 +65,19 @@ class CompiledPolicy:
     def estimates(self) -> bool:
         """True if the policy estimates attractions."""
         return self.kernels.believe is not believe_nothing
+
+    @property
+    def shares(self) -> bool:
+        """True if the policy has a shared model."""
+        return bool(self.shared_layout.fields)
+
+    def flat_prior(self, slots: int) -> NDArray[np.float64]:
+        """The prior of items about which nothing is known, Beta(1/2, 1/2); empty if the policy has no shared model."""
+        return np.full(2 * slots if self.shares else 0, 0.5)
+
+    def scratch_for(self, slots: int) -> int:
+        """The size of a list's scratch buffer if there are candidates without a state, in slots beyond its own."""
+        return self.scratch if slots == self.problem.L else self.policy.scratch({**self.parameters, "L": slots})
 
     def step(self, template: Any) -> Any:
         """The template compiled for this policy."""
@@ -79,13 +98,22 @@ class CompiledPolicy:
         return self.layout.empty()
 
     @cached_property
+    def unknown(self) -> NDArray[np.float64]:
+        """The flat prior of all slots."""
+        return self.flat_prior(self.problem.L)
+
+    @cached_property
     def everyone(self) -> NDArray[np.uint32]:
         """All slots."""
         return np.arange(self.problem.L, dtype=np.uint32)
 
 
+def _unpacker(layout: Layout) -> Any:
+    return state_unpacker(layout.names, tuple(f.integer for _, f in layout.fields))
+
+
 @lru_cache(maxsize=256)
-def _shared(policy: Policy, problem: RankingProblem) -> CompiledPolicy:
+def _cached(policy: Policy, problem: RankingProblem) -> CompiledPolicy:
     return CompiledPolicy.of(policy, problem)
 
 

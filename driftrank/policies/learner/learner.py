@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from sys import getsizeof
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,19 +18,36 @@ from driftrank.policies.estimates import Belief, belief
 from driftrank.policies.learner import serialization, templates
 from driftrank.policies.learner.click_vector import click_vector
 from driftrank.policies.learner.compiled_policy import CompiledPolicy
+from driftrank.policies.learner.described import describe, described_at
 from driftrank.policies.learner.features import feature_rows, one_hot
 from driftrank.policies.learner.ranked_items import Item, RankedItems
+from driftrank.policies.learner.shared_model import Prior, SharedModel
+from driftrank.policies.learner.tokens import token_of
 from driftrank.validation import check_integer
 
 _NO_KEY = np.uint64(0)
 #: approximate bytes of an item's name, and of a learner's other objects
 _ITEM_BYTES, _OTHER_BYTES = 64, 1500
+#: slots added at a time to a learner that gives them to items when they are observed
+_MORE_SLOTS = 8
+
+
+class _Offer(NamedTuple):
+    """Candidates of a list. Those in slots beyond the state's have none: they were never observed."""
+
+    slots: NDArray[np.uint32]
+    token: NDArray[np.int64]  #: by slot
+    names: list[Any]  #: by slot
+    place: NDArray[np.intp]  #: by slot: the place among the candidates
 
 
 class Learner:
     """Ranks items and learns from clicks. Made by ``policy.start(items, k)``.
 
     ``rank`` does not change the learner, so feedback may come late, out of order, or never.
+
+    If its policy has a shared model and it was started with ``slots``, candidates need not be known: an item gets a
+    slot in the state when it is first observed, and is ranked by its prior until then.
     """
 
     _token: NDArray[np.int64]  # replaced, never written to: copies of a learner share it
@@ -48,6 +64,7 @@ class Learner:
         query: str = "",
         run: int = 0,
         slots: int | None = None,
+        shared: SharedModel | None = None,
     ) -> None:
         if policy.oracle:
             raise ValueError(f"{policy.spec}: must not be an oracle, as only a simulation knows the truth")
@@ -72,17 +89,27 @@ class Learner:
         problem = RankingProblem(L, k, horizon, horizon, 0 if rows is None else rows.shape[1])
         check_integer("seed", seed, 0)
         check_integer("run", run, 0)
-        self._key = run_key(seed, query, run)
+        self._key, self._query = run_key(seed, query, run), key_of(query)
         self._where = {"seed": seed, "query": query, "run": run}
         self.steps = 0  #: updates so far
-        self._compile(CompiledPolicy.shared(policy, problem))
+        self._compile(CompiledPolicy.cached(policy, problem))
+        if shared is not None and shared.policy != policy:
+            raise ValueError(f"shared: the model of {shared.policy.spec}, not of {policy.spec}")
+        self.shared = shared  #: the model that gives priors to its items, and learns from its lists
         self._floats, self._ints = self.compiled.empty()
         if rows is not None:
             self._views()["features"][: len(rows)] = rows
         self._tokens()
         self._moved()
         # every slot starts as though it held an item; then the free ones are cleared
-        self._call(templates.init_step, self._event(None, None), self.compiled.everyone, self._token)
+        self._call(
+            templates.init_step,
+            self._event(None, None),
+            self.compiled.everyone,
+            self._token,
+            self.compiled.unknown,
+            0.0,
+        )
         self._forget(self._free)
 
     # -- use -------------------------------------------------------------------------------------------------------
@@ -119,14 +146,23 @@ class Learner:
         k: int | None = None,
         now: float | None = None,
         key: int | None = None,
+        ordered: bool = True,
+        dense: Any = None,
+        crosses: Sequence[str | int] = (),
+        prior: Prior | None = None,
     ) -> RankedItems:
         """The list to show.
 
         ``candidates`` limits it to some of the items, ``k`` makes it shorter, ``now`` is the time (the step by
         default), ``key`` its randomness (by default from the learner's seed and step: a second call returns the same).
+
+        With a shared model, the order of the candidates is the caller's unless ``ordered`` is False; ``dense`` and
+        ``crosses`` describe them as for :func:`~driftrank.policies.learner.described.describe`. ``prior`` replaces
+        what the model says.
         """
         compiled = self.compiled
-        slots = self._candidates(candidates)
+        offer = self._candidates(candidates)
+        slots = offer.slots
         length = compiled.problem.K
         if k is not None:
             check_integer("k", k, 1, length)
@@ -137,11 +173,16 @@ class Learner:
         memo = np.empty(length * self.policy.memo)
         memo.fill(-1.0)
         event = self._event(now, key)
-        self._call(templates.rank_step, event, slots, self._token, items, score, memo, np.empty(compiled.scratch))
+        prior = self._prior(offer, ordered, dense, crosses, prior)
+        scratch = np.empty(compiled.scratch_for(len(offer.token)))
+        self._call(templates.rank_step, event, *self._with_prior(offer, prior), items, score, memo, scratch)
         propensities = memo[:: self.policy.memo].copy() if self.policy.propensities else None
-        names = self._slots
+        names = offer.names
         ranking = RankedItems([names[i] for i in items.tolist()], score, memo, int(event[2]), propensities)
         ranking._slots, ranking._table = items, self._table
+        ranking.explored = self.policy.explored(score, memo)
+        if prior is not None:
+            ranking.described = described_at(prior.described, offer.place[items])
         return ranking
 
     def update(
@@ -151,7 +192,7 @@ class Learner:
 
         ``clicks`` is a 0/1 vector as long as the list, or the position of the click (1 is the top, one more than the
         length means none), or the clicked item, or None for no click. ``item`` is the clicked item, for items that
-        are numbers themselves.
+        are numbers themselves. With a shared model, that learns as well.
         """
         slots, memo, score, key = None, None, None, None
         if isinstance(ranking, RankedItems):
@@ -171,7 +212,12 @@ class Learner:
             memo, score = np.full(n * self.policy.memo, -1.0), np.zeros(n)
         elif not memo.flags.carray:  # a read-only or strided view: kernels need an array
             memo = memo.copy()
-        self._call(templates.update_step, self._event(now, key), slots, score, memo, vector)
+        event = self._event(now, key)
+        if self.shared is not None and isinstance(ranking, RankedItems):
+            self.shared.learn(ranking, vector)
+        if self._open and n and slots.max() >= self.compiled.problem.L:
+            slots = self._admitted(shown, slots, event[2], memo, vector)
+        self._call(templates.update_step, event, slots, score, memo, vector)
         self.steps += 1
         if self._full is not None and self.steps >= self._full:
             self._grow()
@@ -180,13 +226,23 @@ class Learner:
         """The worth of every item to the policy: its index, or its estimate if the index is random."""
         if not self._slot_of:
             return {}
-        slots = self._candidates(None)
-        out = np.zeros(len(slots))
-        self._call(templates.scores_step, self._event(now, None), slots, self._token, out)
+        offer = self._candidates(None)
+        out = np.zeros(len(offer.slots))
+        prior = self._with_prior(offer, self._prior(offer))
+        self._call(templates.scores_step, self._event(now, None), *prior, out)
         return dict(zip(self._slot_of, out.tolist(), strict=True))
 
-    def beliefs(self, *, now: float | None = None) -> dict[Item, Belief]:
-        """The policy's belief about every item: estimate, bonus, samples and score.
+    def beliefs(
+        self,
+        candidates: Sequence[Item] | None = None,
+        *,
+        now: float | None = None,
+        ordered: bool = True,
+        prior: Prior | None = None,
+    ) -> dict[Item, Belief]:
+        """The policy's belief about every item, or every candidate: estimate, bonus, samples and score.
+
+        With a shared model also the mean and strength of the prior, which are those that ``rank`` would use.
 
         >>> import driftrank as dr
         >>> learner = dr.CascadeUCB1().start(["a", "b"], k=1)
@@ -195,27 +251,40 @@ class Learner:
         >>> learner.beliefs()["a"].estimate, learner.beliefs()["a"].samples
         (0.5, 2.0)
         """
-        if not self._slot_of:
+        if not self._slot_of and candidates is None:
             return {}
-        slots = self._candidates(None)
-        estimate, samples, score = (np.zeros(len(slots)) for _ in range(3))
+        offer = self._candidates(candidates)
+        n = len(offer.slots)
+        estimate, samples, score = (np.zeros(n) for _ in range(3))
         event = self._event(now, None)
-        self._call(templates.believe_step, event, slots, estimate, samples)
-        self._call(templates.scores_step, event, slots, self._token, score)
-        rows = zip(estimate.tolist(), samples.tolist(), score.tolist(), strict=True)
+        prior = self._prior(offer, ordered, prior=prior)
+        arguments = self._with_prior(offer, prior)
+        self._call(templates.believe_step, event, *arguments, estimate, samples)
+        self._call(templates.scores_step, event, *arguments, score)
+        mean, strength = ([None] * n, [None] * n) if prior is None else (prior.mean.tolist(), prior.strength.tolist())
+        rows = zip(estimate.tolist(), samples.tolist(), score.tolist(), mean, strength, strict=True)
         optimistic = self.policy.optimistic
-        return {item: belief(*row, optimistic) for item, row in zip(self._slot_of, rows, strict=True)}
+        return {offer.names[slot]: belief(*row, optimistic) for slot, row in zip(offer.slots, rows, strict=True)}
 
     def greedy(
-        self, candidates: Sequence[Item] | None = None, k: int | None = None, *, seen: bool = False
+        self,
+        candidates: Sequence[Item] | None = None,
+        k: int | None = None,
+        *,
+        seen: bool = False,
+        ordered: bool = True,
+        prior: Prior | None = None,
     ) -> list[Item]:
         """The items with the largest estimates, without exploration.
 
         Equal items keep the order of the candidates. So do items never seen, which come last, or are left out with
-        ``seen``. For a policy that estimates nothing (see :class:`Belief`), its scores are used.
+        ``seen``; with a shared model, their prior is their estimate. For a policy that estimates nothing (see
+        :class:`Belief`), its scores are used.
         """
         compiled = self.compiled
-        slots = self._candidates(candidates)
+        offer = self._candidates(candidates)
+        slots = offer.slots
+        arguments = self._with_prior(offer, self._prior(offer, ordered, prior=prior))
         if k is None:
             k = compiled.problem.K
         else:
@@ -225,15 +294,14 @@ class Learner:
         event = t, float(t), _NO_KEY
         if compiled.estimates:
             best, estimate = np.empty(k, np.uint32), np.empty(k)
-            self._call(templates.greedy_step, event, slots, best, estimate)
+            self._call(templates.greedy_step, event, *arguments, best, estimate)
             if seen and estimate[-1] == -np.inf:
                 best = best[estimate > -np.inf]
         else:
             score = np.zeros(len(slots))
-            self._call(templates.scores_step, self._event(None, None), slots, self._token, score)
+            self._call(templates.scores_step, self._event(None, None), *arguments, score)
             best = slots[np.argsort(-score, kind="stable")[:k]]
-        names = self._slots
-        return [names[slot] for slot in best.tolist()]
+        return [offer.names[slot] for slot in best.tolist()]
 
     # -- change of items -------------------------------------------------------------------------------------------
 
@@ -244,27 +312,32 @@ class Learner:
             if item in self._slot_of:
                 raise ValueError(f"items: {item!r} already exists")
         rows = self._new_features(new, features)
-        if not new:
-            return
+        if new:
+            self._add(new, rows)
+
+    def _add(self, new: list[Item], rows: NDArray[np.float64] | None, more: int = 0) -> None:
+        """Add new items, with ``more`` free slots if there are not enough."""
+        spare: list[int] = []
         if len(new) > len(self._free):
-            grown = len(self._slots) + len(new) - len(self._free)
+            grown = len(self._slots) + len(new) - len(self._free) + more
             width = self.compiled.problem.features
             if width and not self._described:
                 width = len(one_hot(grown))
             self._free += range(len(self._slots), grown)
             self._slots += [None] * (grown - len(self._slots))
             self._relayout(replace(self.compiled.problem, L=grown, features=width))
+            spare = self._free[len(new) :]
         slots, self._free = self._free[: len(new)], self._free[len(new) :]
         self._token = self._token.copy()
         for slot, item in zip(slots, new, strict=True):
             self._slots[slot] = item
             self._slot_of[item] = slot
-            self._token[slot] = _token(item)
+            self._token[slot] = token_of(item)
         self._moved()
         if self.policy.contextual:
             table = self._views()["features"]
             table[slots] = np.eye(len(table))[slots] if rows is None else rows
-        self._forget(slots)
+        self._forget(slots + spare)
 
     def renew(self, items: Iterable[Item], *, features: Any = None) -> None:
         """Forget everything learnt about items, because they have become others."""
@@ -301,11 +374,12 @@ class Learner:
     # -- saving ----------------------------------------------------------------------------------------------------
 
     def copy(self) -> Learner:
-        """An independent copy."""
+        """An independent copy, with the same shared model."""
         other = Learner.__new__(Learner)
         other.__dict__.update(self.__dict__)
         other._floats, other._ints = self._floats.copy(), self._ints.copy()
         other._slots, other._slot_of, other._free = self._slots.copy(), self._slot_of.copy(), self._free.copy()
+        other._everyone = other._asked = None  # they refer to the names of this one
         return other
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -319,6 +393,8 @@ class Learner:
     @classmethod
     def from_bytes(cls, packed: bytes) -> Learner:
         """The learner packed by ``to_bytes``, which continues as though it had never stopped.
+
+        A shared model is not part of it: set ``learner.shared``.
 
         >>> import driftrank as dr
         >>> learner = dr.CascadeUCB1().start(["a", "b", "c"], k=2)
@@ -365,11 +441,8 @@ class Learner:
     def _restored(cls, parts: serialization.Saved) -> Learner:
         """The saved learner; inconsistent parts raise LookupError, TypeError or ValueError."""
         header = parts.header
-        if header["format"] != serialization.FORMAT:
-            raise ValueError(f"written in format {header['format']}, this version reads {serialization.FORMAT}")
-        policy = _policy_of(header["policy"])
-        if header["version"] != policy.version:
-            raise ValueError(f"a state of {policy.spec} version {header['version']}, this is version {policy.version}")
+        serialization.check_format(header)
+        policy = serialization.policy_of(header["policy"], header["version"])
         slots, live, free = header["slots"], header["live"], header["free"]
         slot_of = {slots[slot]: slot for slot in live}
         if policy.oracle or len(slot_of) < len(live) or sorted(live + free) != list(range(len(slots))):
@@ -379,22 +452,20 @@ class Learner:
             check_integer("room", header["room"], 1)
         learner = cls.__new__(cls)
         learner.policy = policy
+        learner.shared = None
         learner.steps = header["steps"]
         learner._slots, learner._free = slots, free
         learner._slot_of = slot_of
         learner._sparse = header.get("sparse", False)
         learner._described = header["features"] is not None
         learner._where = header["where"]
-        learner._key = run_key(**header["where"])
+        learner._key, learner._query = run_key(**header["where"]), key_of(header["where"]["query"])
         width = 0
         if policy.contextual:
             width = header["features"] if learner._described else len(one_hot(len(slots)))
         problem = RankingProblem(len(slots), header["k"], header["horizon"], header["room"], width)
-        learner._compile(CompiledPolicy.shared(policy, problem))
-        floats, ints = learner.compiled.layout.sizes
-        for row, size, kind in ((parts.floats, floats, np.float64), (parts.ints, ints, np.int32)):
-            if row.shape != (size,) or row.dtype != kind:
-                raise ValueError("the size or type of the state does not fit the policy")
+        learner._compile(CompiledPolicy.cached(policy, problem))
+        serialization.check_rows(parts, learner.compiled.layout)
         learner._floats, learner._ints = parts.floats, parts.ints
         learner._tokens()
         learner._moved()
@@ -433,6 +504,71 @@ class Learner:
         compiled = self.compiled
         compiled.step(template)(self._floats, self._ints, compiled.layout.offsets, compiled.row, *event, *arguments)
 
+    def _prior(
+        self,
+        offer: _Offer,
+        ordered: bool = True,
+        dense: Any = None,
+        crosses: Sequence[str | int] = (),
+        prior: Prior | None = None,
+    ) -> Prior | None:
+        """The prior of candidates: as given, or from the shared model; None if there is neither."""
+        if prior is not None:
+            if not self.compiled.shares:
+                raise ValueError(f"prior: {self.policy.spec} has no shared model")
+            if len(prior.counts) != 2 * len(offer.slots):
+                raise ValueError(f"prior: of {len(prior.counts) // 2} items, there are {len(offer.slots)} candidates")
+            return prior
+        if self.shared is None:
+            if dense is not None or crosses:
+                name = "crosses" if dense is None else "dense"
+                raise ValueError(f"{name}: must not be given to a learner without a shared model")
+            return None
+        items: Sequence[Item] = range(len(offer.slots))
+        if dense is not None:  # may be given by name
+            items = [offer.names[slot] for slot in offer.slots.tolist()]
+        query, tokens = self._query, offer.token[offer.slots]
+        return self.shared.prior(describe(query, items, ordered=ordered, dense=dense, crosses=crosses, tokens=tokens))
+
+    def _with_prior(
+        self, offer: _Offer, prior: Prior | None
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.float64], float]:
+        """The candidates as a kernel gets them: slots, tokens, priors by slot, and how often users go on."""
+        compiled, slots = self.compiled, len(offer.token)
+        if prior is None:
+            flat = compiled.unknown if slots == compiled.problem.L else compiled.flat_prior(slots)
+            return offer.slots, offer.token, flat, 0.0
+        table = np.full((slots, 2), 0.5)
+        table[offer.slots] = prior.counts.reshape(-1, 2)
+        return offer.slots, offer.token, table.ravel(), prior.going_on
+
+    def _admitted(
+        self,
+        shown: list[Item],
+        slots: NDArray[np.uint32],
+        key: np.uint64,
+        memo: NDArray[np.float64],
+        clicks: NDArray[np.int8],
+    ) -> NDArray[np.uint32]:
+        """The slots of a list, after the observed items that had none were given one."""
+        compiled = self.compiled
+        observed = compiled.step(templates.observed_step)(compiled.row, key, slots, memo, clicks)
+        new = [item for item in shown[:observed] if item not in self._slot_of]
+        if new:
+            self._drop(len(self._slot_of) + len(new) - max(self.k, self.policy.most_items), set(shown))
+            self._add(new, None, _MORE_SLOTS)
+        return self._slots_of(shown)
+
+    def _drop(self, n: int, but: set[Item]) -> None:
+        """Forget the ``n`` items that were observed least, of equal ones the first; ``but`` not these."""
+        if n <= 0:
+            return
+        offer = self._candidates(None)
+        estimate, samples = np.zeros(len(offer.slots)), np.zeros(len(offer.slots))
+        self._call(templates.believe_step, self._event(None, None), *self._with_prior(offer, None), estimate, samples)
+        items = [offer.names[slot] for slot in offer.slots[np.argsort(samples, kind="stable")].tolist()]
+        self.remove_items([item for item in items if item not in but][:n])
+
     def _event(self, now: float | None, key: int | None) -> tuple[int, float, np.uint64]:
         t = self.steps + 1
         if key is None:
@@ -442,15 +578,20 @@ class Learner:
     def _moved(self) -> None:
         """Items are in other slots than before: drop what was cached by slot."""
         self._table = object()  # identifies this assignment of slots
-        self._everyone: NDArray[np.uint32] | None = None
-        self._asked: tuple[Sequence[Item], NDArray[np.uint32]] | None = None
+        self._everyone: _Offer | None = None
+        self._asked: tuple[Sequence[Item], _Offer] | None = None
 
-    def _candidates(self, candidates: Sequence[Item] | None) -> NDArray[np.uint32]:
+    @property
+    def _open(self) -> bool:
+        """True if candidates may be unknown: a shared model gives them a prior."""
+        return self._sparse and self.compiled.shares
+
+    def _candidates(self, candidates: Sequence[Item] | None) -> _Offer:
         if candidates is None:
             if self._everyone is None:
                 if not self._slot_of:
                     raise ValueError("candidates: this learner has no items yet")
-                self._everyone = np.array(list(self._slot_of.values()), np.uint32)
+                self._everyone = self._offer(np.array(list(self._slot_of.values()), np.uint32), ())
             return self._everyone
         plain = type(candidates) is list or type(candidates) is tuple
         if plain and self._asked is not None:  # most often the same as in the last call
@@ -462,12 +603,25 @@ class Learner:
         slots = self._slots_of(candidates)
         if not len(slots):
             raise ValueError("candidates: must name at least one item")
+        offer = self._offer(slots, candidates)
         if plain:
-            self._asked = candidates[:], slots
-        return slots
+            self._asked = candidates[:], offer
+        return offer
+
+    def _offer(self, slots: NDArray[np.uint32], items: Sequence[Item]) -> _Offer:
+        """Candidates in these slots; ``items`` names them if some have no state."""
+        L = self.compiled.problem.L
+        more = np.flatnonzero(slots >= L).tolist() if len(slots) else []
+        place = np.empty(L + len(more), np.intp)
+        place[slots] = np.arange(len(slots))
+        if not more:
+            return _Offer(slots, self._token, self._slots, place)
+        names = [items[j] for j in more]
+        tokens = np.array([token_of(item) for item in names], np.int64)
+        return _Offer(slots, np.append(self._token, tokens), [*self._slots, *names], place)
 
     def _slots_of(self, items: Iterable[Item]) -> NDArray[np.uint32]:
-        """The slots of distinct items."""
+        """The slots of distinct items; those beyond the state's for unknown ones, if they are allowed."""
         if not isinstance(items, list):
             items = _distinct(items)
         try:
@@ -475,6 +629,10 @@ class Learner:
                 return np.fromiter(map(self._slot_of.__getitem__, items), np.uint32, len(items))
         except (KeyError, TypeError):
             pass
+        if self._open:
+            known, L = self._slot_of, self.compiled.problem.L
+            unknown = {item: L + n for n, item in enumerate(i for i in _distinct(items) if i not in known)}
+            return np.array([known[i] if i in known else unknown[i] for i in _distinct(items)], np.uint32)
         return np.array([self._slot(item) for item in _distinct(items)], np.uint32)  # raises the precise error
 
     def _slot(self, item: Item) -> int:
@@ -484,9 +642,9 @@ class Learner:
             raise ValueError(f"item {item!r}: not among this learner's items") from None
 
     def _tokens(self) -> None:
-        self._token = np.full(len(self._slots), _token(None), np.int64)
+        self._token = np.full(len(self._slots), token_of(None), np.int64)
         for item, slot in self._slot_of.items():
-            self._token[slot] = _token(item)
+            self._token[slot] = token_of(item)
 
     def _grow(self) -> None:
         """Enlarge the state, which grows with the number of steps if the horizon is unknown."""
@@ -494,7 +652,7 @@ class Learner:
 
     def _relayout(self, problem: RankingProblem) -> None:
         """Copy the state into the layout of a larger problem."""
-        old, new = self.compiled, CompiledPolicy.shared(self.policy, problem)
+        old, new = self.compiled, CompiledPolicy.cached(self.policy, problem)
         if new.layout != old.layout:
             floats, ints = new.empty()
             before, after = old.layout.views(self._floats, self._ints), new.layout.views(floats, ints)
@@ -504,37 +662,17 @@ class Learner:
             self._floats, self._ints = floats, ints
         more = problem.L - len(self._token)
         if more:
-            self._token = np.append(self._token, np.full(more, _token(None), np.int64))
+            self._token = np.append(self._token, np.full(more, token_of(None), np.int64))
         self._compile(new)
 
 
 def load(path: str | os.PathLike[str]) -> Learner:
     """Read a learner written by ``save``, which continues as though it had never stopped."""
     try:
-        _policy_of.cache_clear()  # a policy under development may be another class by now
+        serialization.forget_policies()
         return Learner._restored(serialization.read(path))
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(f"{os.fspath(path)}: not a saved learner ({error})") from error
-
-
-def _token(item: Item | None) -> int:
-    """The key of an item's randomness: the same for the same name, on every machine."""
-    if isinstance(item, int) and 0 <= item < 2**63:
-        return int(item)
-    return _token_of(str.__repr__(item) if isinstance(item, str) else repr(item))
-
-
-@lru_cache(maxsize=256)
-def _policy_of(spec: str) -> Policy:
-    """The policy of a spec, cached: parsing takes longer than the rest of reading a learner."""
-    from driftrank.policies.registry import parse_policy
-
-    return parse_policy(spec)
-
-
-@lru_cache(maxsize=2**14)
-def _token_of(text: str) -> int:
-    return key_of(text) >> 1
 
 
 def _distinct(items: Iterable[Item]) -> list[Any]:

@@ -7,6 +7,8 @@ from collections.abc import Hashable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from driftrank.kernels.structures import Described
+
 Item = Hashable
 
 
@@ -23,6 +25,7 @@ class RankedItems(list[Item]):
         memo: NDArray[np.float64],
         key: int,
         propensities: NDArray[np.float64] | None = None,
+        described: Described | None = None,
     ) -> None:
         super().__init__(items)
         self.scores = scores  #: the score by which each item was ranked
@@ -30,6 +33,9 @@ class RankedItems(list[Item]):
         self.key = key
         #: by position, the probability of the item shown there given those above; None if unknown
         self.propensities = propensities
+        self.described = described  #: the items as the shared model sees them; None if there is no such model
+        #: by position, True if the item is there to be explored; None if the policy does not tell
+        self.explored: NDArray[np.bool_] | None = None
         self._made = tuple(self)
 
     #: the slots of the items, and the identity of the assignment of slots

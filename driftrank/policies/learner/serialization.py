@@ -1,4 +1,4 @@
-"""A saved learner: a JSON header and two arrays of numbers, as bytes or as a file."""
+"""A saved learner or shared model: a JSON header and two arrays of numbers, as bytes or as a file."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ import os
 import struct
 import tempfile
 import zlib
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from driftrank.kernels.layout import Layout
+from driftrank.policies.base import Policy
 
 #: version of the header; the bytes have their own in the magic number
 FORMAT = 2
@@ -20,11 +25,47 @@ _LENGTHS = struct.Struct("<II")  # bytes of the header and of the floats
 
 
 class Saved(NamedTuple):
-    """The parts of a saved learner."""
+    """The parts of a saved state."""
 
     header: dict[str, Any]
     floats: NDArray[np.float64]
     ints: NDArray[np.int32]
+
+
+def check_format(header: Mapping[str, Any]) -> None:
+    """Refuse a header of another format."""
+    if header["format"] != FORMAT:
+        raise ValueError(f"written in format {header['format']}, this version reads {FORMAT}")
+
+
+def policy_of(spec: str, version: int) -> Policy:
+    """The policy of a saved state, if it still has the version that the state was written with."""
+    policy = _parsed(spec)
+    if version != policy.version:
+        raise ValueError(f"a state of {policy.spec} version {version}, this is version {policy.version}")
+    return policy
+
+
+@lru_cache(maxsize=256)
+def _parsed(spec: str) -> Policy:
+    """The policy of a spec, cached: parsing takes longer than the rest of reading a learner."""
+    from driftrank.policies.registry import parse_policy
+
+    return parse_policy(spec)
+
+
+def forget_policies() -> None:
+    """Parse specs again: a policy under development may be another class by now."""
+    _parsed.cache_clear()
+
+
+def check_rows(saved: Saved, layout: Layout) -> None:
+    """Refuse rows that do not fit the layout."""
+    floats, ints = layout.sizes
+    rows: tuple[tuple[NDArray[Any], int, type], ...] = (saved.floats, floats, np.float64), (saved.ints, ints, np.int32)
+    for row, size, kind in rows:
+        if row.shape != (size,) or row.dtype != kind:
+            raise ValueError("the size or type of the state does not fit the policy")
 
 
 def pack(saved: Saved) -> bytes:

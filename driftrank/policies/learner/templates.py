@@ -10,28 +10,52 @@ from __future__ import annotations
 
 import numpy as np
 
-from driftrank.kernels.observed import observed_prefix
-from driftrank.kernels.structures import Candidates, Event, Ranking
+from driftrank.kernels.structures import Candidates, Described, Event, Ranking
 
 
-def init_step(floats, ints, o, row, t, now, key, slots, token):
-    INIT(PARAMETERS(row), STATE(floats, ints, o), Event(t, now, key), Candidates(slots, token))
+def init_step(floats, ints, o, row, t, now, key, slots, token, prior, going_on):
+    c = Candidates(slots, token, prior, going_on)
+    INIT(PARAMETERS(row), STATE(floats, ints, o), Event(t, now, key), c)
 
 
-def rank_step(floats, ints, o, row, t, now, key, slots, token, items, score, memo, scratch):
-    c, r = Candidates(slots, token), Ranking(items, score, memo, scratch)
+def rank_step(
+    floats, ints, o, row, t, now, key, slots, token, prior, going_on, items, score, memo, scratch,
+):  # fmt: skip
+    c, r = Candidates(slots, token, prior, going_on), Ranking(items, score, memo, scratch)
     RANK(PARAMETERS(row), STATE(floats, ints, o), Event(t, now, key), c, r)
 
 
 def update_step(floats, ints, o, row, t, now, key, items, score, memo, clicks):
     p = PARAMETERS(row)
-    r = Ranking(items, score, memo, score[:0])
-    observed = observed_prefix(clicks, items.shape[0], p.feedback)
-    UPDATE(p, STATE(floats, ints, o), Event(t, now, key), r, clicks, observed)
+    e, r = Event(t, now, key), Ranking(items, score, memo, score[:0])
+    UPDATE(p, STATE(floats, ints, o), e, r, clicks, OBSERVED(p, e, r, clicks))
 
 
-def scores_step(floats, ints, o, row, t, now, key, slots, token, out):
-    SCORES(PARAMETERS(row), STATE(floats, ints, o), Event(t, now, key), Candidates(slots, token), out)
+def observed_step(row, key, items, memo, clicks):
+    """The number of observed positions."""
+    r = Ranking(items, memo[:0], memo, memo[:0])
+    return OBSERVED(PARAMETERS(row), Event(1, 1.0, key), r, clicks)
+
+
+def shared_init_step(floats, ints, o, row):
+    SHARED_INIT(PARAMETERS(row), SHARED(floats, ints, o))
+
+
+def shared_prior_step(floats, ints, o, row, query, item, place, dense, crosses, out):
+    x = Described(query, item, place, dense, crosses)
+    return SHARED_PRIOR(PARAMETERS(row), SHARED(floats, ints, o), x, out)
+
+
+def shared_learn_step(floats, ints, o, row, key, query, item, place, dense, crosses, items, memo, clicks):
+    p = PARAMETERS(row)
+    e, r = Event(1, 1.0, key), Ranking(items, memo[:0], memo, memo[:0])
+    x = Described(query, item, place, dense, crosses)
+    SHARED_LEARN(p, SHARED(floats, ints, o), e, r, x, clicks, OBSERVED(p, e, r, clicks))
+
+
+def scores_step(floats, ints, o, row, t, now, key, slots, token, prior, going_on, out):
+    c = Candidates(slots, token, prior, going_on)
+    SCORES(PARAMETERS(row), STATE(floats, ints, o), Event(t, now, key), c, out)
 
 
 def forget_step(floats, ints, o, row, t, now, key, slots):
@@ -43,22 +67,24 @@ def features_changed_step(floats, ints, o, row, t, now, key, slots):
     FEATURES_CHANGED(PARAMETERS(row), STATE(floats, ints, o), Event(t, now, key), slots)
 
 
-def believe_step(floats, ints, o, row, t, now, key, slots, estimate, samples):
+def believe_step(floats, ints, o, row, t, now, key, slots, token, prior, going_on, estimate, samples):
     p = PARAMETERS(row)
     s = STATE(floats, ints, o)
     e = Event(t, now, key)
+    c = Candidates(slots, token, prior, going_on)
     for j in range(slots.shape[0]):
-        estimate[j], samples[j] = BELIEVE(p, s, e, np.int64(slots[j]))
+        estimate[j], samples[j] = BELIEVE(p, s, e, c, np.int64(slots[j]))
 
 
-def greedy_step(floats, ints, o, row, t, now, key, slots, best, estimate):
+def greedy_step(floats, ints, o, row, t, now, key, slots, token, prior, going_on, best, estimate):
     """Fill ``best`` with the slots of the largest estimates; of equal ones the first, unknown ones last."""
     p = PARAMETERS(row)
     s = STATE(floats, ints, o)
     e = Event(t, now, key)
+    c = Candidates(slots, token, prior, going_on)
     k = best.shape[0]
     for j in range(slots.shape[0]):
-        u, _ = BELIEVE(p, s, e, np.int64(slots[j]))
+        u, _ = BELIEVE(p, s, e, c, np.int64(slots[j]))
         if np.isnan(u):
             u = -np.inf
         i = j

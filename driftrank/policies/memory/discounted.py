@@ -109,8 +109,8 @@ class Discounted(CountingPolicy):
 
     @staticmethod
     @kernel
-    def believe(p, s, e, a):
-        estimate, samples = believe_counts(p, s, e, a)
+    def believe(p, s, e, c, a):
+        estimate, samples = believe_counts(p, s, e, c, a)
         return estimate, samples / present(p, s, e)[0]
 
 

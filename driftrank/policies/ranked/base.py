@@ -92,9 +92,9 @@ def count_fields() -> dict[str, Field]:
 
 
 @kernel
-def believe_on_top(p, s, e, a):
+def believe_on_top(p, s, e, c, a):
     """Estimate from proposals at the top, which is always examined: rewards further down depend on the items above."""
-    return believe_counts(p, s, e, a)
+    return believe_counts(p, s, e, c, a)
 
 
 @cache

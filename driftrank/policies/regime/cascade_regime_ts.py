@@ -9,48 +9,35 @@ import numpy as np
 
 from driftrank.kernels import kernel
 from driftrank.kernels.distributions import beta
-from driftrank.kernels.elementary import log
 from driftrank.kernels.layout import Field, field, integers
 from driftrank.kernels.rng import REGIME, derive, uniform
 from driftrank.kernels.top_k import TIES, insert
 from driftrank.policies import alarms
 from driftrank.policies.base import Policy
+from driftrank.policies.regime.change_events import (
+    declare_change,
+    exploration_hazard,
+    hazard,
+    joint_test,
+    return_of_a_regime,
+)
 from driftrank.policies.regime.change_posterior import (
-    declare,
+    STORED_REGIME,
+    UNSEEN_CHANGE,
     filter_label,
-    heaviest,
-    nearest_birth,
     predictive,
     restart_item,
-    suspect,
+    select_hypothesis,
     unseen_change,
 )
-from driftrank.policies.regime.regime_memory import (
-    draw_regime,
-    forget_in_regimes,
-    keep_regime,
-    likeliest_regime,
-    recall_regime,
-    weigh_regimes,
-)
+from driftrank.policies.regime.regime_memory import draw_regime, forget_in_regimes, weigh_regimes
 from driftrank.validation import check_integer, check_number
 
 #: the place of items that are shown for exploration
 ORDER = ("challengers-first", "natural")
 _CHALLENGERS_FIRST = 0
-#: the distribution of an item's draw, if not one of its hypotheses: the prior, after an unobserved change; a regime
-_PRIOR = -1
-_REGIME = -2
 #: equal draws have probability 0, so the tie-break does not matter
 _BY_SLOT = TIES.index("index")
-#: the largest hazard
-_MOST_HAZARD = 0.01
-#: the largest probability that another item changes, too
-_MOST_TOGETHER = 0.5
-#: odds against an event below which the joint test declares it
-_JOINT_ODDS = 0.1
-#: a stored regime is recalled above this probability
-_RECALL_ABOVE = 0.95
 
 
 class CascadeRegimeTS(Policy):
@@ -172,6 +159,7 @@ class CascadeRegimeTS(Policy):
     def init(p, s, e, c):
         for a in range(p.L):
             restart_item(p, s, a, 0.0, 0.0, 0.0)
+            _note_mean(p, s, a)
         s.event_at[0] = -1.0
         s.belief[0] = 1.0
         s.regime[0] = -1
@@ -179,7 +167,7 @@ class CascadeRegimeTS(Policy):
     @staticmethod
     @kernel
     def rank(p, s, e, c, r):
-        h = _exploration_hazard(p, s, e.t)
+        h = exploration_hazard(p, s, e.t, p.L)
         g = draw_regime(s, uniform(derive(e.key, REGIME))) if s.regime[1] > 0 else -1
         filled = 0
         K = r.items.shape[0]
@@ -193,7 +181,7 @@ class CascadeRegimeTS(Policy):
             if k >= 0:
                 S = s.S[k]
                 F = s.F[k]
-            elif k == _REGIME:
+            elif k == STORED_REGIME:
                 S = s.kept_S[g * p.L + a]
                 F = s.kept_F[g * p.L + a]
             theta = beta(derive(e.key, c.token[a]), p.a0 + p.sharpness * S, p.b0 + p.sharpness * F)
@@ -203,7 +191,7 @@ class CascadeRegimeTS(Policy):
             for i in range(K):
                 a = r.items[i]
                 k = np.int64(drawn[a])
-                explorer = k == _PRIOR or (k >= 0 and k != np.int64(a) * (p.hypotheses + 1))
+                explorer = k == UNSEEN_CHANGE or (k >= 0 and k != np.int64(a) * (p.hypotheses + 1))
                 if explorer or _is_challenger(s, c, a, K):
                     u = r.score[i]
                     for n in range(i, front, -1):
@@ -219,47 +207,42 @@ class CascadeRegimeTS(Policy):
         t = np.float64(e.t)
         for i in range(observed):
             a = np.int64(r.items[i])
-            total = filter_label(p, s, a, clicks[i], t, hazard(p, s, t))
-            weigh_regimes(p, s, a, clicks[i], total)
+            total = filter_label(p, s, a, clicks[i], t, hazard(p, s, t, p.L), p.a0, p.b0, p.a0, p.b0)
+            weigh_regimes(p, s, a, clicks[i], total, p.a0, p.b0)
             if s.W[a * (p.hypotheses + 1)] < p.declare_below:
-                _declare(p, s, e, a, t)
+                declare_change(p, s, e, a, t, p.L)
+            _note_mean(p, s, a)
         if p.joint_every > 0 and e.t % p.joint_every == 0:
-            _joint_test(p, s, t)
-        if s.regime[1] > 0:
-            g = likeliest_regime(p, s, min(_MOST_HAZARD, event_rate(p, s, t)))
-            if g >= 0 and s.belief[g + 1] > _RECALL_ABOVE:
-                recall_regime(p, s, g, t)
-                if t - s.event_at[0] > 1.0:
-                    s.events[0] += 1.0
-                s.event_at[0] = t
-                s.changes[0] += 1.0
-                alarms.raise_alarm(s, e, -1, 1)
+            joint_test(p, s, t, p.L)
+        if return_of_a_regime(p, s, e, t):
+            for a in range(p.L):
+                _note_mean(p, s, a)
 
     @staticmethod
     @kernel
     def scores(p, s, e, c, out):
-        h = hazard(p, s, e.t)
+        h = hazard(p, s, e.t, p.L)
         for j in range(c.items.shape[0]):
             a = np.int64(c.items[j])
             first = a * (p.hypotheses + 1)
             mean = 0.0
             for k in range(first, first + s.held[a]):
-                mean += s.W[k] * predictive(p, s.S[k], s.F[k])
-            q = unseen_change(s, h, a, e.t - s.last[a] - 1.0)
+                mean += s.W[k] * predictive(s.S[k], s.F[k], p.a0, p.b0)
+            q = unseen_change(s.pending[a], h, e.t - s.last[a] - 1.0)
             mean = q * p.a0 / (p.a0 + p.b0) + (1.0 - q) * mean
             u = s.belief[0] * mean
             for g in range(s.regime[1]):
-                u += s.belief[g + 1] * predictive(p, s.kept_S[g * p.L + a], s.kept_F[g * p.L + a])
+                u += s.belief[g + 1] * predictive(s.kept_S[g * p.L + a], s.kept_F[g * p.L + a], p.a0, p.b0)
             out[j] = u
 
     @staticmethod
     @kernel
-    def believe(p, s, e, a):
+    def believe(p, s, e, c, a):
         first = a * (p.hypotheses + 1)
         mean = 0.0
         samples = 0.0
         for k in range(first, first + s.held[a]):
-            mean += s.W[k] * predictive(p, s.S[k], s.F[k])
+            mean += s.W[k] * predictive(s.S[k], s.F[k], p.a0, p.b0)
             samples += s.W[k] * (s.S[k] + s.F[k])
         return (mean if samples > 0.0 else np.nan), samples
 
@@ -267,32 +250,15 @@ class CascadeRegimeTS(Policy):
     @kernel
     def forget(p, s, e, a):
         restart_item(p, s, a, 0.0, 0.0, e.t - 1.0)
+        _note_mean(p, s, a)
         forget_in_regimes(p, s, a)
 
 
 @kernel
-def hazard(p, s, t):
-    """The probability that an item changes in a step: the mean of a Gamma posterior."""
-    return min(_MOST_HAZARD, (p.hazard_changes + s.changes[0]) / (p.hazard_steps + p.L * t))
-
-
-@kernel
-def _exploration_hazard(p, s, t):
-    """The hazard for exploring items not observed for long. It expects the first change a little sooner, since none may
-    ever come, and later ones less often than they occur, since exploration costs more than a late detection."""
-    return min(_MOST_HAZARD, p.vigilance * (1.0 + s.changes[0]) / (p.hazard_steps + p.L * t))
-
-
-@kernel
-def event_rate(p, s, t):
-    """The probability that items change at a step."""
-    return (p.hazard_changes + s.events[0]) / (p.hazard_steps + t)
-
-
-@kernel
-def co_change(p, s):
-    """The probability that an item changes when another one does."""
-    return min(_MOST_TOGETHER, (p.co_changes + s.co[0]) / (max(1, p.L - 1) * (1.0 + s.events[0])))
+def _note_mean(p, s, a):
+    """Store the mean of the root of item ``a``, by which challengers are found."""
+    first = a * (p.hypotheses + 1)
+    s.mean[a] = predictive(s.S[first], s.F[first], p.a0, p.b0)
 
 
 @kernel
@@ -317,25 +283,8 @@ def _draw_hypotheses(p, s, h, e, c, g, drawn):
         if j == n:
             break
         a = c.items[j]
-        drawn[a] = _other_hypothesis(p, s, a, u, unseen_change(s, h, a, gap), g)
+        drawn[a] = select_hypothesis(p, s, a, u, unseen_change(s.pending[a], h, gap), g)
         j += 1
-
-
-@kernel
-def _other_hypothesis(p, s, a, u, q, g):
-    """The hypothesis of item ``a`` selected by the uniform number ``u``; ``q`` is the probability of an unobserved
-    change."""
-    if u < q:
-        return _PRIOR
-    if g >= 0:
-        return _REGIME
-    u = (u - q) / (1.0 - q)
-    k = np.int64(a) * (p.hypotheses + 1)
-    last = k + s.held[a] - 1
-    while k < last and u >= s.W[k]:
-        u -= s.W[k]
-        k += 1
-    return k
 
 
 @kernel
@@ -345,60 +294,3 @@ def _is_challenger(s, c, a, K):
     for j in range(c.items.shape[0]):
         better += s.mean[c.items[j]] > s.mean[a]
     return better >= K
-
-
-@kernel
-def _declare(p, s, e, a, t):
-    """Declare a change of item ``a``."""
-    k = heaviest(p, s, a)
-    tau = s.T[k]
-    rho = co_change(p, s)
-    if tau <= s.event_at[0]:
-        s.co[0] += 1.0
-    else:
-        _event(p, s, tau, t)
-    s.changes[0] += 1.0
-    declare(p, s, a, k)
-    alarms.raise_alarm(s, e, a, 0)
-    for b in range(p.L):
-        if b != a:
-            suspect(p, s, b, tau, rho)
-
-
-@kernel
-def _event(p, s, tau, t):
-    s.events[0] += 1.0
-    s.event_at[0] = t
-    keep_regime(p, s, tau)
-
-
-@kernel
-def _joint_test(p, s, t):
-    """Declare an event if the evidence of all items together suffices."""
-    worst = 0
-    for a in range(1, p.L):
-        if s.W[a * (p.hypotheses + 1)] < s.W[worst * (p.hypotheses + 1)]:
-            worst = a
-    first = worst * (p.hypotheses + 1)
-    rho = co_change(p, s)
-    rate = event_rate(p, s, t)
-    best = -1e300
-    best_tau = 0.0
-    for k in range(first + 1, first + s.held[worst]):
-        tau = s.T[k]
-        if tau <= s.event_at[0]:
-            continue
-        evidence = log(rate * max(1.0, tau - s.T[k - 1] if k > first + 1 else 1.0))
-        for b in range(p.L):
-            root = b * (p.hypotheses + 1)
-            if s.last[b] >= tau and s.T[root] < tau:
-                i = nearest_birth(p, s, b, tau)
-                if i >= 0:
-                    evidence += log(1.0 - rho + rho * s.W[i] / (s.Q[i] * s.W[root]))
-        if evidence > best:
-            best = evidence
-            best_tau = tau
-    if best > -log(_JOINT_ODDS):
-        _event(p, s, best_tau, t)
-        for b in range(p.L):
-            suspect(p, s, b, best_tau, rho)

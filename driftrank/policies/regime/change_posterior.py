@@ -7,25 +7,51 @@ with the number.
 
 The kernels use these fields of the state: ``S F W T Q`` (L times M+1), and, for every item, ``held`` (the number of
 hypotheses), ``last`` (the step of its last observation), ``pending`` (the probability that it changed at an event since
-then) and ``mean`` (of the root).
+then).
+
+The prior of an attraction is an argument: Beta(A, B) for the root, Beta(C, D) for hypotheses of a change.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from driftrank.kernels import kernel
 from driftrank.kernels.elementary import exp
 
+#: the distribution of an item's draw, if not one of its hypotheses: the prior of a change that was not observed
+UNSEEN_CHANGE = -1
+#: a stored regime
+STORED_REGIME = -2
+
 
 @kernel
-def predictive(p, S, F):
-    """The probability of a click after S clicks and F skips."""
-    return (S + p.a0) / (S + F + p.a0 + p.b0)
+def predictive(S, F, A, B):
+    """The probability of a click after S clicks and F skips, with the prior Beta(A, B)."""
+    return (S + A) / (S + F + A + B)
 
 
 @kernel
-def unseen_change(s, h, a, gap):
-    """The probability that item ``a`` changed in ``gap`` steps without observation, at hazard ``h``."""
-    return 1.0 - (1.0 - s.pending[a]) * exp(-h * gap)
+def unseen_change(pending, h, gap):
+    """The probability that an item changed in ``gap`` steps without observation, at hazard ``h``, or at an event."""
+    return 1.0 - (1.0 - pending) * exp(-h * gap)
+
+
+@kernel
+def select_hypothesis(p, s, a, u, q, g):
+    """The place of the hypothesis of item ``a`` selected by the uniform number ``u``, ``UNSEEN_CHANGE`` or
+    ``STORED_REGIME``; ``q`` is the probability of an unobserved change, ``g`` the assumed regime (-1: none)."""
+    if u < q:
+        return UNSEEN_CHANGE
+    if g >= 0:
+        return STORED_REGIME
+    u = (u - q) / (1.0 - q)
+    k = np.int64(a) * (p.hypotheses + 1)
+    last = k + s.held[a] - 1
+    while k < last and u >= s.W[k]:
+        u -= s.W[k]
+        k += 1
+    return k
 
 
 @kernel
@@ -40,7 +66,6 @@ def restart_item(p, s, a, S, F, t):
     s.held[a] = 1
     s.pending[a] = 0.0
     s.last[a] = t
-    s.mean[a] = predictive(p, S, F)
 
 
 @kernel
@@ -76,9 +101,9 @@ def _merge_closest(s, first, n):
 
 
 @kernel
-def filter_label(p, s, a, y, t, h):
+def filter_label(p, s, a, y, t, h, A, B, C, D):
     """Learn an observation of item ``a``, clicked (y = 1) or not (y = 0). Returns its probability."""
-    q = unseen_change(s, h, a, t - s.last[a])
+    q = unseen_change(s.pending[a], h, t - s.last[a])
     s.pending[a] = 0.0
     s.last[a] = t
     first = a * (p.hypotheses + 1)
@@ -94,7 +119,7 @@ def filter_label(p, s, a, y, t, h):
     total = 0.0
     for k in range(first, born + 1):
         w = q if k == born else s.W[k] * (1.0 - q)
-        one = predictive(p, s.S[k], s.F[k])
+        one = predictive(s.S[k], s.F[k], A, B) if k == first else predictive(s.S[k], s.F[k], C, D)
         w *= one if y else 1.0 - one
         s.W[k] = w
         total += w
@@ -105,7 +130,6 @@ def filter_label(p, s, a, y, t, h):
     for k in range(first, born + 1):
         s.W[k] = max(s.W[k] / total, 1e-100)
     s.held[a] = n + 1
-    s.mean[a] = predictive(p, s.S[first], s.F[first])
     return total
 
 
@@ -139,7 +163,6 @@ def declare(p, s, a, k):
         n += 1
     s.held[a] = n
     _normalise(p, s, a)
-    s.mean[a] = predictive(p, s.S[first], s.F[first])
 
 
 @kernel

@@ -17,10 +17,11 @@ _SHORT = 500.0
 
 
 @kernel
-def weigh_regimes(p, s, a, y, total):
-    """Weigh the regimes by a label of item ``a``, whose probability under the posteriors was ``total``."""
+def weigh_regimes(p, s, a, y, total, A, B):
+    """Weigh the regimes by a label of item ``a``, whose prior is Beta(A, B), and whose probability under the posteriors
+    was ``total``."""
     for g in range(s.regime[1]):
-        one = predictive(p, s.kept_S[g * p.L + a], s.kept_F[g * p.L + a])
+        one = predictive(s.kept_S[g * p.L + a], s.kept_F[g * p.L + a], A, B)
         s.belief[g + 1] *= (one if y else 1.0 - one) / total
 
 

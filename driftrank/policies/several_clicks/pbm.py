@@ -87,7 +87,7 @@ class PBMPolicy(Placed):
 
     @staticmethod
     @kernel
-    def believe(p, s, e, a):
+    def believe(p, s, e, c, a):
         return believe_by_position(p, s, a)
 
 
@@ -191,7 +191,7 @@ class PBMDUCB(PBMPolicy, Discounted):
 
     @staticmethod
     @kernel
-    def believe(p, s, e, a):
+    def believe(p, s, e, c, a):
         estimate, shown = believe_by_position(p, s, a)
         return estimate, shown / present(p, s, e)[0]
 

@@ -265,7 +265,7 @@ class PBMDPIE(PIEPolicy, Discounted):
 
     @staticmethod
     @kernel
-    def believe(p, s, e, a):
+    def believe(p, s, e, c, a):
         estimate, shown = believe_by_position(p, s, a)
         return estimate, shown / present(p, s, e)[0]
 

@@ -191,7 +191,7 @@ def new_learner(
 def warm_up(policy: Policy, k: int, horizon: int | None, max_bytes: int) -> int:
     """Compile all that a query needs, and return its size in memory; if that exceeds ``max_bytes``, only the latter."""
     problem = RankingProblem(max(k, 2), k, horizon, horizon, int(policy.contextual))
-    floats, ints = CompiledPolicy.shared(policy, problem).layout.sizes
+    floats, ints = CompiledPolicy.cached(policy, problem).layout.sizes
     if (size := 8 * floats + 4 * ints) > max_bytes:
         return size
     rows = [[0.0], [1.0]] if policy.contextual else None

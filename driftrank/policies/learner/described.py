@@ -1,0 +1,70 @@
+"""Descriptions of items for the shared model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from driftrank.kernels.rng import key_of
+from driftrank.kernels.structures import Described
+from driftrank.policies.learner.features import feature_rows
+from driftrank.policies.learner.ranked_items import Item
+from driftrank.policies.learner.tokens import token_of
+
+_NONE, _NO_TOKENS = np.zeros(0), np.zeros(0, np.uint64)
+#: the largest place: the curve is flat beyond 4096
+_MOST_PLACE = 1e9
+
+
+def describe(
+    query: str | int,
+    items: Sequence[Item],
+    *,
+    ordered: bool = True,
+    places: Any = None,
+    dense: Any = None,
+    crosses: Sequence[str | int] = (),
+    tokens: NDArray[np.int64] | None = None,
+) -> Described:
+    """Describe the items of a request for the shared model.
+
+    ``items`` are in the caller's order, unless ``ordered`` is False; ``places`` states other places, from 1 (0: none).
+    ``dense`` has a vector of numbers for every item. ``crosses`` are tokens of the request, such as the user's country
+    or the words of the query: the model learns about every token and item. ``tokens`` are those of the items, if known.
+
+    >>> describe("shoes", ["a", "b"]).place.tolist()
+    [1.0, 2.0]
+    """
+    n = len(items)
+    place = np.arange(1.0, n + 1.0) if ordered else np.zeros(n)
+    if places is not None:
+        place = _places(places, n)
+    return Described(
+        np.uint64(query if isinstance(query, int) else key_of(query)),  # type: ignore[arg-type]
+        np.array([token_of(item) for item in items], np.int64) if tokens is None else tokens,
+        place,
+        _NONE if dense is None else feature_rows(items, dense).ravel(),
+        np.array([c if isinstance(c, int) else key_of(c) for c in crosses], np.uint64) if crosses else _NO_TOKENS,
+    )
+
+
+def described_at(x: Described, numbers: NDArray[np.intp]) -> Described:
+    """The description of some of the items."""
+    n = len(x.item)
+    dense = x.dense.reshape(n, -1)[numbers].ravel() if len(x.dense) else x.dense
+    return x._replace(item=x.item[numbers], place=x.place[numbers], dense=dense)
+
+
+def _places(places: Any, n: int) -> NDArray[np.float64]:
+    try:
+        out = np.array(places, float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"places: must be a number for every item ({error})") from None
+    if out.shape != (n,):
+        raise ValueError(f"places: must be {n} numbers, one for every item, not of shape {out.shape}")
+    if not (((out >= 1) | (out == 0)) & (out <= _MOST_PLACE)).all():
+        raise ValueError("places: must be numbers from 1, or 0 for an item without one")
+    return out
