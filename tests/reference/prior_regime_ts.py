@@ -14,13 +14,13 @@ class PriorRegimeTS(plain.CascadeRegimeTS):
 
     def __init__(
         self, L, K, horizon=None, *, stops=True, explore_max=1, explore_from=1, guard=False, ties="order",
-        change_a=0.2, change_b=0.8, early_sharpness=64.0, most_items=80, hash_bits=15, dense=16, shrink_strength=False,
+        change_mean=0.2, early_sharpness=64.0, most_items=80, hash_bits=15, dense=16, shrink_strength=False,
         **others,
     ):  # fmt: skip
         super().__init__(L, K, horizon, **{"hypotheses": 8, **others})
         self.stops, self.explore_max, self.explore_from = stops, explore_max, explore_from
         self.guard, self.ties, self.early = guard, ties, early_sharpness
-        self.change = change_a, change_b
+        self.change_mean = change_mean
         self.reading = 18.0, 2.0
         self.seen, self.changed = set(), set()
 
@@ -34,11 +34,16 @@ class PriorRegimeTS(plain.CascadeRegimeTS):
 
     # -- priors
 
+    def change(self, a):
+        A, B = self.prior[a]
+        mean = max(self.change_mean, A / (A + B))
+        return mean, 1 - mean
+
     def root_prior(self, a):
-        return self.change if a in self.changed else self.prior[a]
+        return self.change(a) if a in self.changed else self.prior[a]
 
     def click_under(self, a, h):
-        A, B = self.root_prior(a) if h is self.items[a].root else self.change
+        A, B = self.root_prior(a) if h is self.items[a].root else self.change(a)
         return (h.S + A) / (h.S + h.F + A + B)
 
     def click_in_regime(self, a, S, F):
@@ -97,7 +102,7 @@ class PriorRegimeTS(plain.CascadeRegimeTS):
         look = min(0.01, self.vigilance * (1 + self.changes) / (self.B + n * t))
         u, q = plain._uniform(own), 1 - (1 - item.pending) * math.exp(-look * (t - item.last - 1))
         if u < q:
-            shapes = self.change
+            shapes = self.change(a)
         elif regime is not None:
             S, F = self.kept[regime]["counts"][a]
             shapes = c * A + self.sharpness * S, c * B + self.sharpness * F
@@ -112,7 +117,7 @@ class PriorRegimeTS(plain.CascadeRegimeTS):
             if chosen is item.root and a not in self.changed:
                 shapes = c * (A + chosen.S), c * (B + chosen.F)
             else:
-                shapes = self.change[0] + self.sharpness * chosen.S, self.change[1] + self.sharpness * chosen.F
+                shapes = self.change(a)[0] + self.sharpness * chosen.S, self.change(a)[1] + self.sharpness * chosen.F
         return self.draw(np.uint64(own), *map(float, shapes))
 
     def token(self, a):

@@ -52,7 +52,9 @@ class PriorRegimeTS(Policy):
     and tail queries need no rule of their own.
 
     1. Changes are found as in :class:`CascadeRegimeTS`. A root without a declared change has the prior Beta(A, B);
-       hypotheses of a change, and roots after one, have Beta(``change_a``, ``change_b``).
+       hypotheses of a change, and roots after one, have Beta(c, 1 - c), where c is the prior's mean, but at least
+       ``change_mean``: an item far down in the caller's order may have risen. Without a shared model it is
+       Beta(1/2, 1/2).
     2. The list has the K items with the largest posterior means, and at most ``explore_max`` others: those that
        Thompson sampling would show. Such an *explorer* stands before the first item whose mean is below its draw.
        Equal means keep the caller's order.
@@ -80,8 +82,8 @@ class PriorRegimeTS(Policy):
         True: show an explorer only if the list with it is estimated to be no worse than the caller's.
     ties
         ``"order"``: equal means keep the order of the candidates; ``"random"``.
-    change_a, change_b
-        Prior of an attraction after a change.
+    change_mean
+        The least prior mean of an attraction after a change.
     sharpness, early_sharpness
         See 3; hypotheses of a change are drawn with ``sharpness`` alone.
     vigilance, hazard_changes, hazard_steps, hypotheses, declare_below, co_changes, joint_every, regimes
@@ -130,8 +132,7 @@ class PriorRegimeTS(Policy):
     explore_from: int = 1
     guard: bool = False
     ties: str = "order"
-    change_a: float = 0.2
-    change_b: float = 0.8
+    change_mean: float = 0.2
     sharpness: float = 1.5
     early_sharpness: float = 64.0
     vigilance: float = 0.25
@@ -158,10 +159,11 @@ class PriorRegimeTS(Policy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("change_a", "change_b", "sharpness", "hazard_changes", "hazard_steps", "comeback_events"):
+        for name in ("sharpness", "hazard_changes", "hazard_steps", "comeback_events"):
             check_number(name, getattr(self, name), 0, open_low=True)
         for name in ("early_sharpness", "vigilance", "co_changes"):
             check_number(name, getattr(self, name), 0)
+        check_number("change_mean", self.change_mean, 0, 1, open_low=True, open_high=True)
         check_number("declare_below", self.declare_below, 0, 0.5, open_low=True)
         check_number("comeback", self.comeback, 0, 1)
         check_integer("explore_max", self.explore_max, 0)
@@ -248,10 +250,11 @@ class PriorRegimeTS(Policy):
             A = 0.5 if lost else r.memo[MEMO * i]
             B = 0.5 if lost else r.memo[MEMO * i + 1]
             changed = s.stage[a] == _CHANGED
-            root_A = p.change_a if changed else A
-            root_B = p.change_b if changed else B
+            after = _mean_after_change(p, A, B)
+            root_A = after if changed else A
+            root_B = 1.0 - after if changed else B
             h = hazard(p, s, t, n)
-            total = filter_label(p, s, a, clicks[i], t, h, root_A, root_B, p.change_a, p.change_b)
+            total = filter_label(p, s, a, clicks[i], t, h, root_A, root_B, after, 1.0 - after)
             weigh_regimes(p, s, a, clicks[i], total, A, B)
             if s.W[a * (p.hypotheses + 1)] < p.declare_below:
                 s.stage[a] = _CHANGED
@@ -271,7 +274,7 @@ class PriorRegimeTS(Policy):
             a = np.int64(c.items[j])
             last, pending = _last_observed(p, s, a)
             q = unseen_change(pending, h, e.t - last - 1.0)
-            changed = p.change_a / (p.change_a + p.change_b)
+            changed = _mean_after_change(p, c.prior[2 * a], c.prior[2 * a + 1])
             u = s.belief[0] * (q * changed + (1.0 - q) * _mean(p, s, c, a))
             for g in range(s.regime[1]):
                 S, F = _kept(p, s, g, a)
@@ -323,6 +326,12 @@ def _kept(p, s, g, a):
 
 
 @kernel
+def _mean_after_change(p, A, B):
+    """The prior mean of an attraction after a change, given the prior before it."""
+    return max(p.change_mean, A / (A + B))
+
+
+@kernel
 def _mean(p, s, c, a):
     """The posterior mean of the attraction of item ``a``."""
     A = c.prior[2 * a]
@@ -330,13 +339,14 @@ def _mean(p, s, c, a):
     if a >= p.L:
         return A / (A + B)
     first = a * (p.hypotheses + 1)
+    after = _mean_after_change(p, A, B)
     if s.stage[a] == _CHANGED:
-        A = p.change_a
-        B = p.change_b
+        A = after
+        B = 1.0 - after
     mean = s.W[first] * predictive(s.S[first], s.F[first], A, B)
     if s.W[first] < _CERTAIN:
         for k in range(first + 1, first + s.held[a]):
-            mean += s.W[k] * predictive(s.S[k], s.F[k], p.change_a, p.change_b)
+            mean += s.W[k] * predictive(s.S[k], s.F[k], after, 1.0 - after)
     return mean
 
 
@@ -358,8 +368,8 @@ def _draw(p, s, e, c, a, h, g, sharpness):
             k = UNSEEN_CHANGE
         elif g >= 0:
             k = STORED_REGIME
-    A = p.change_a
-    B = p.change_b
+    A = _mean_after_change(p, c.prior[2 * a], c.prior[2 * a + 1])
+    B = 1.0 - A
     if k == first and (stateless or s.stage[a] != _CHANGED):
         A = sharpness * c.prior[2 * a]
         B = sharpness * c.prior[2 * a + 1]

@@ -26,7 +26,7 @@ POLICIES = [
     PriorRegimeTS(),
     PriorRegimeTS(stops=False, feedback="last", ties="random", early_sharpness=0.0),
     PriorRegimeTS(hypotheses=4, joint_every=1, regimes=0, feedback="all", explore_max=2, explore_from=2, sharpness=0.5),
-    PriorRegimeTS(hazard_steps=20, vigilance=1, regimes=2, joint_every=5, comeback=0.5, change_a=0.5, change_b=0.5),
+    PriorRegimeTS(hazard_steps=20, vigilance=1, regimes=2, joint_every=5, comeback=0.5, change_mean=0.5),
     PriorRegimeTS(guard=True, early_sharpness=0.0, sharpness=0.3, explore_max=3),
 ]
 
@@ -269,7 +269,7 @@ def test_state_has_the_documented_size(L, K):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("change_a", 0), ("change_b", -1), ("sharpness", 0), ("early_sharpness", -1), ("vigilance", -0.1),
+        ("change_mean", 0), ("change_mean", 1), ("sharpness", 0), ("early_sharpness", -1), ("vigilance", -0.1),
         ("explore_max", -1), ("explore_from", 0), ("hypotheses", 1), ("hash_bits", 0), ("hash_bits", 30), ("dense", -1),
         ("most_items", 0),
         ("ties", "index"), ("feedback", "none"), ("stops", 2), ("guard", "yes"), ("regimes", -1), ("comeback", 2),
