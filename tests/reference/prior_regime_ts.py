@@ -36,7 +36,7 @@ class PriorRegimeTS(plain.CascadeRegimeTS):
 
     def change(self, a):
         A, B = self.prior[a]
-        mean = max(self.change_mean, A / (A + B))
+        mean = max(self.change_mean, self.going_on * A / (A + B))
         return mean, 1 - mean
 
     def root_prior(self, a):

@@ -52,9 +52,9 @@ class PriorRegimeTS(Policy):
     and tail queries need no rule of their own.
 
     1. Changes are found as in :class:`CascadeRegimeTS`. A root without a declared change has the prior Beta(A, B);
-       hypotheses of a change, and roots after one, have Beta(c, 1 - c), where c is the prior's mean, but at least
-       ``change_mean``: an item far down in the caller's order may have risen. Without a shared model it is
-       Beta(1/2, 1/2).
+       hypotheses of a change, and roots after one, have Beta(c, 1 - c), where c is the prior's mean times
+       the probability that users go on, but at least ``change_mean``: an item far down in the caller's order may have
+       risen. Where users stop early, skips say less, and so do changes.
     2. The list has the K items with the largest posterior means, and at most ``explore_max`` others: those that
        Thompson sampling would show. Such an *explorer* stands before the first item whose mean is below its draw.
        Equal means keep the caller's order.
@@ -135,7 +135,7 @@ class PriorRegimeTS(Policy):
     change_mean: float = 0.2
     sharpness: float = 1.5
     early_sharpness: float = 64.0
-    vigilance: float = 0.25
+    vigilance: float = 0.5
     hazard_changes: float = 0.5
     hazard_steps: float = 1000.0
     hypotheses: int = 8
@@ -216,15 +216,13 @@ class PriorRegimeTS(Policy):
         h = exploration_hazard(p, s, e.t, n)
         g = draw_regime(s, uniform(derive(e.key, REGIME))) if s.regime[1] > 0 else -1
         sharpness = p.sharpness + p.early_sharpness / e.t
+        going_on = _going_on(p, s, c)
         filled = 0
         for j in range(n):
             a = np.int64(c.items[j])
-            theta[a] = _draw(p, s, e, c, a, h, g, sharpness)
-            mean[a] = _mean(p, s, c, a)
+            theta[a] = _draw(p, s, e, c, a, h, g, sharpness, going_on)
+            mean[a] = _mean(p, s, c, a, going_on)
             filled = keep_best(r, filled, mean[a], a, e, c, p.ties)
-        going_on = 1.0
-        if p.stops:
-            going_on = c.going_on if c.going_on > 0.0 else going_on_of(s.reading)
         put_explorers(p, c, r, going_on)
         for i in range(K):
             a = np.int64(r.items[i])
@@ -250,7 +248,7 @@ class PriorRegimeTS(Policy):
             A = 0.5 if lost else r.memo[MEMO * i]
             B = 0.5 if lost else r.memo[MEMO * i + 1]
             changed = s.stage[a] == _CHANGED
-            after = _mean_after_change(p, A, B)
+            after = _mean_after_change(p, A, B, 1.0 if lost else r.memo[MEMO * i + 5])
             root_A = after if changed else A
             root_B = 1.0 - after if changed else B
             h = hazard(p, s, t, n)
@@ -270,12 +268,13 @@ class PriorRegimeTS(Policy):
     @kernel
     def scores(p, s, e, c, out):
         h = hazard(p, s, e.t, s.known[0])
+        going_on = _going_on(p, s, c)
         for j in range(c.items.shape[0]):
             a = np.int64(c.items[j])
             last, pending = _last_observed(p, s, a)
             q = unseen_change(pending, h, e.t - last - 1.0)
-            changed = _mean_after_change(p, c.prior[2 * a], c.prior[2 * a + 1])
-            u = s.belief[0] * (q * changed + (1.0 - q) * _mean(p, s, c, a))
+            changed = _mean_after_change(p, c.prior[2 * a], c.prior[2 * a + 1], going_on)
+            u = s.belief[0] * (q * changed + (1.0 - q) * _mean(p, s, c, a, going_on))
             for g in range(s.regime[1]):
                 S, F = _kept(p, s, g, a)
                 u += s.belief[g + 1] * predictive(S, F, c.prior[2 * a], c.prior[2 * a + 1])
@@ -290,7 +289,7 @@ class PriorRegimeTS(Policy):
             for k in range(first, first + s.held[a]):
                 samples += s.W[k] * (s.S[k] + s.F[k])
         known = samples > 0.0 or c.going_on > 0.0  # without a shared model, a new item has no estimate
-        return (_mean(p, s, c, a) if known else np.nan), samples
+        return (_mean(p, s, c, a, _going_on(p, s, c)) if known else np.nan), samples
 
     @staticmethod
     @kernel
@@ -326,20 +325,28 @@ def _kept(p, s, g, a):
 
 
 @kernel
-def _mean_after_change(p, A, B):
-    """The prior mean of an attraction after a change, given the prior before it."""
-    return max(p.change_mean, A / (A + B))
+def _going_on(p, s, c):
+    """The probability that users go on: of the shared model, or of the query alone."""
+    if not p.stops:
+        return 1.0
+    return c.going_on if c.going_on > 0.0 else going_on_of(s.reading)
 
 
 @kernel
-def _mean(p, s, c, a):
+def _mean_after_change(p, A, B, going_on):
+    """The prior mean of an attraction after a change, given the prior before it."""
+    return max(p.change_mean, going_on * A / (A + B))
+
+
+@kernel
+def _mean(p, s, c, a, going_on):
     """The posterior mean of the attraction of item ``a``."""
     A = c.prior[2 * a]
     B = c.prior[2 * a + 1]
     if a >= p.L:
         return A / (A + B)
     first = a * (p.hypotheses + 1)
-    after = _mean_after_change(p, A, B)
+    after = _mean_after_change(p, A, B, going_on)
     if s.stage[a] == _CHANGED:
         A = after
         B = 1.0 - after
@@ -351,7 +358,7 @@ def _mean(p, s, c, a):
 
 
 @kernel
-def _draw(p, s, e, c, a, h, g, sharpness):
+def _draw(p, s, e, c, a, h, g, sharpness, going_on):
     """Draw the attraction of item ``a``: its hypothesis, or regime ``g``, then a number from its distribution."""
     key = derive(e.key, c.token[a])
     u = uniform(key)
@@ -368,7 +375,7 @@ def _draw(p, s, e, c, a, h, g, sharpness):
             k = UNSEEN_CHANGE
         elif g >= 0:
             k = STORED_REGIME
-    A = _mean_after_change(p, c.prior[2 * a], c.prior[2 * a + 1])
+    A = _mean_after_change(p, c.prior[2 * a], c.prior[2 * a + 1], going_on)
     B = 1.0 - A
     if k == first and (stateless or s.stage[a] != _CHANGED):
         A = sharpness * c.prior[2 * a]
