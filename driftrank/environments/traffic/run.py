@@ -27,9 +27,9 @@ class TrafficKernels:
         parameters = environment.parameters()
         self.row = parameter_row(parameters)
         self.read = parameter_reader(parameters)
-        self.bindings = {"PARAMETERS": self.read}
+        bindings = {"PARAMETERS": self.read}
         self.begin, self.advance, self.order, self.count = (
-            specialise(template, self.bindings)
+            specialise(template, bindings)
             for template in (templates.begin, templates.advance, templates.order, templates.count)
         )
 
@@ -51,11 +51,11 @@ class TrafficRun:
 
     def __init__(self, environment: Traffic, run: int = 0, seed: int = 0) -> None:
         self.environment = environment
-        self.kernels = environment.program
-        self.world = new_world(self.kernels.parameters)
+        self.program = environment.program
+        self.world = new_world(self.program.parameters)
         keys = run_keys(seed, environment.names[0], [run])
         self.key, self.world_key = keys[0], world_keys(keys)[0]
-        self.kernels.begin(self.kernels.row, self.world, self.world_key)
+        self.program.begin(self.program.row, self.world, self.world_key)
         self.list = 0  #: the present list
         self.query = 0  #: its query
 
@@ -64,12 +64,12 @@ class TrafficRun:
         check_integer("i", i, max(1, self.list))
         self.list = i
         asked = -1 if query is None else query
-        self.query = int(self.kernels.advance(self.kernels.row, self.world, self.world_key, i, asked))
+        self.query = int(self.program.advance(self.program.row, self.world, self.world_key, i, asked))
 
     def counts(self, lists: int) -> NDArray[np.int64]:
         """How often every query comes in so many lists."""
         out = np.zeros(self.environment.n_queries, np.int64)
-        self.kernels.count(self.world, self.world_key, lists, out)
+        self.program.count(self.world, self.world_key, lists, out)
         return out
 
     @property
@@ -101,7 +101,7 @@ class TrafficRun:
         """The caller's order: the slots in this order, and the place of every slot, from 1 (0: no order)."""
         n = self.environment.candidates
         slots, place = np.zeros(n, np.uint32), np.zeros(n)
-        self.kernels.order(self.kernels.row, self.world, self.world_key, self.list, self.query, slots, place)
+        self.program.order(self.program.row, self.world, self.world_key, self.list, self.query, slots, place)
         return slots, place
 
     @property

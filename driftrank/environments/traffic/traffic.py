@@ -88,8 +88,8 @@ class Traffic(Environment):
 
     Measures beside those of all environments are the value of the caller's order (``baseline``), and lists, regret,
     reward and baseline by the query's *age* (lists before this one) and *frequency* (lists of the whole run), in groups
-    from 0, 10, 100 and 1,000 on: ``reward_age_10``, ``regret_frequency_1000``. Methods take the number of a query; times
-    are lists of the stream. StaticOracle cannot run in it, and GPUs cannot run it.
+    from 0, 10, 100 and 1,000 on: ``reward_age_10``, ``regret_frequency_1000``. Methods take the number of a query;
+    times are lists of the stream. StaticOracle cannot run in it, and GPUs cannot run it.
 
     >>> env = Traffic(n_queries=50, candidates=6, K=2, catalogue=30, caller="perfect")
     >>> env.attraction(1, query=7).round(3).tolist() == sorted(env.attraction(1, query=7).round(3).tolist())[::-1]

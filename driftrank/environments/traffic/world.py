@@ -352,13 +352,12 @@ def _catch_up(p, w, key, q):
             for a in range(n):
                 if uniform(derive(own, w.place[at + a])) < SHIFTED:
                     _draw_own(p, w, key, q, at + a, day)
-        if p.shock > 0.0 and day >= FIRST_SHOCK:
-            if uniform(derive(derive(derive(key, SHOCK), day), q)) < p.shock:
-                own = derive(derive(derive(key, SHOCKED_ITEM), day), q)
-                for j in range(SHOCKED):
-                    a = below(derive(own, j), n)
-                    w.own[at + a] = p.shock_size
-                    w.own_day[at + a] = day
+        if day >= FIRST_SHOCK and uniform(derive(derive(derive(key, SHOCK), day), q)) < p.shock:
+            own = derive(derive(derive(key, SHOCKED_ITEM), day), q)
+            for j in range(SHOCKED):
+                a = below(derive(own, j), n)
+                w.own[at + a] = p.shock_size
+                w.own_day[at + a] = day
 
 
 @kernel

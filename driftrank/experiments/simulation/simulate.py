@@ -137,8 +137,7 @@ class Simulation:
         steps = checkpoint_steps(horizon, checkpoints, marks if breakpoints else ())
         task = Task(tuple(chosen), environment, horizon, seed, steps)
         for policy in chosen:
-            for problem in {task.problem(query, policy) for query in environment.names}:
-                policy.fields(policy.parameters(problem))
+            task.check(policy)
         result = Result(
             labels=labels_of(chosen), specs=[policy.spec for policy in chosen], queries=environment.names,
             horizon=horizon, runs=runs, seed=seed, checkpoints=np.array(steps, np.int64),
