@@ -14,7 +14,8 @@ class PriorRegimeTS(plain.CascadeRegimeTS):
 
     def __init__(
         self, L, K, horizon=None, *, stops=True, explore_max=1, explore_from=1, guard=False, ties="order",
-        change_a=0.2, change_b=0.8, early_sharpness=64.0, hash_bits=15, dense=16, shrink_strength=False, **others,
+        change_a=0.2, change_b=0.8, early_sharpness=64.0, most_items=80, hash_bits=15, dense=16, shrink_strength=False,
+        **others,
     ):  # fmt: skip
         super().__init__(L, K, horizon, **{"hypotheses": 8, **others})
         self.stops, self.explore_max, self.explore_from = stops, explore_max, explore_from

@@ -316,6 +316,7 @@ class Learner:
 
     def _add(self, new: list[Item], rows: NDArray[np.float64] | None, more: int = 0) -> None:
         """Add new items, with ``more`` free slots if there are not enough."""
+        spare: list[int] = []
         if len(new) > len(self._free):
             grown = len(self._slots) + len(new) - len(self._free) + more
             width = self.compiled.problem.features
@@ -324,6 +325,7 @@ class Learner:
             self._free += range(len(self._slots), grown)
             self._slots += [None] * (grown - len(self._slots))
             self._relayout(replace(self.compiled.problem, L=grown, features=width))
+            spare = self._free[len(new) :]
         slots, self._free = self._free[: len(new)], self._free[len(new) :]
         self._token = self._token.copy()
         for slot, item in zip(slots, new, strict=True):
@@ -334,7 +336,7 @@ class Learner:
         if self.policy.contextual:
             table = self._views()["features"]
             table[slots] = np.eye(len(table))[slots] if rows is None else rows
-        self._forget(slots)
+        self._forget(slots + spare)
 
     def renew(self, items: Iterable[Item], *, features: Any = None) -> None:
         """Forget everything learnt about items, because they have become others."""
@@ -376,6 +378,7 @@ class Learner:
         other.__dict__.update(self.__dict__)
         other._floats, other._ints = self._floats.copy(), self._ints.copy()
         other._slots, other._slot_of, other._free = self._slots.copy(), self._slot_of.copy(), self._free.copy()
+        other._everyone = other._asked = None  # they refer to the names of this one
         return other
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -551,8 +554,19 @@ class Learner:
         observed = compiled.step(templates.observed_step)(compiled.row, key, slots, memo, clicks)
         new = [item for item in shown[:observed] if item not in self._slot_of]
         if new:
+            self._drop(len(self._slot_of) + len(new) - max(self.k, self.policy.most_items), set(shown))
             self._add(new, None, _MORE_SLOTS)
         return self._slots_of(shown)
+
+    def _drop(self, n: int, but: set[Item]) -> None:
+        """Forget the ``n`` items that were observed least, of equal ones the first; ``but`` not these."""
+        if n <= 0:
+            return
+        offer = self._candidates(None)
+        estimate, samples = np.zeros(len(offer.slots)), np.zeros(len(offer.slots))
+        self._call(templates.believe_step, self._event(None, None), *self._with_prior(offer, None), estimate, samples)
+        items = [offer.names[slot] for slot in offer.slots[np.argsort(samples, kind="stable")].tolist()]
+        self.remove_items([item for item in items if item not in but][:n])
 
     def _event(self, now: float | None, key: int | None) -> tuple[int, float, np.uint64]:
         t = self.steps + 1

@@ -88,6 +88,9 @@ class PriorRegimeTS(Policy):
         As in :class:`CascadeRegimeTS`; L is the number of candidates for vigilance, of observed items elsewhere.
     comeback, comeback_events
         As in :class:`CascadeRegimeTS`.
+    most_items
+        A learner that was started with ``slots`` keeps a state of at most so many items (and at least of K); beyond, it
+        forgets those that were observed least.
     hash_bits
         b: queries, items and crosses have :math:`2^b` weights each in the shared model, of
         :math:`10 \cdot 2^b` floats: 2.6 MB at b = 15.
@@ -135,6 +138,7 @@ class PriorRegimeTS(Policy):
     regimes: int = 4
     comeback: float = 0.001
     comeback_events: float = 30.0
+    most_items: int = 80  # type: ignore[misc]
     hash_bits: int = 15
     dense: int = 16
     shrink_strength: bool = False
@@ -159,6 +163,7 @@ class PriorRegimeTS(Policy):
         check_integer("hypotheses", self.hypotheses, 2)
         check_integer("joint_every", self.joint_every, 0)
         check_integer("regimes", self.regimes, 0)
+        check_integer("most_items", self.most_items, 1)
         check_integer("hash_bits", self.hash_bits, 1, 24)
         check_integer("dense", self.dense, 0, 1000)
 
