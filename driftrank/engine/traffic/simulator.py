@@ -93,11 +93,11 @@ class TrafficSimulator(Simulator):
         environment = self.environment
         n, L, K = environment.n_queries, environment.candidates, environment.k
         fresh = program.layout.empty()
-        width = 8 * len(fresh[0]) + 4 * len(fresh[1])
-        if width * np.count_nonzero(counts) > MOST_BYTES:
+        width, queries = 8 * len(fresh[0]) + 4 * len(fresh[1]), int(np.count_nonzero(counts))
+        if width * queries > MOST_BYTES:
             raise ValueError(
-                f"{self.policy.spec}: its states take {width * np.count_nonzero(counts) >> 30} GiB, {width:,} bytes for "
-                f"each of {np.count_nonzero(counts):,} queries; at most {MOST_BYTES >> 30} GiB are allowed"
+                f"{self.policy.spec}: its states take {width * queries >> 30} GiB, {width:,} bytes for each of "
+                f"{queries:,} queries; at most {MOST_BYTES >> 30} GiB are allowed"
             )
         features = -1
         if self.policy.contextual and environment.d:
@@ -107,7 +107,7 @@ class TrafficSimulator(Simulator):
         return States(
             # rows of queries that never come are never touched, and take no memory
             np.empty((n, len(fresh[0]))), np.empty((n, len(fresh[1])), np.int32), *fresh, program.layout.offsets,
-            features, *(np.zeros(n, np.int64) for _ in range(3)),
+            features, np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64),
             np.array([group_of(count) for count in counts.tolist()], np.int8), np.empty((n, watch_size(L))),
             np.zeros((n, K), np.int32), np.zeros(n), np.zeros(n),
         )  # fmt: skip

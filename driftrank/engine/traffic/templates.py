@@ -83,9 +83,9 @@ def group_of(n):
 
 
 @kernel
-def topics_of(v, w, q):
-    """The tokens of a query: its topic, if there are any."""
-    return w.topic[q : q + min(1, v.topics)]
+def described(v, w, q, token, place, dense):
+    """Items as the shared model sees them; the request has one token, the query's topic, if there are topics."""
+    return Described(np.uint64(q), token, place, dense, w.topic[q : q + min(1, v.topics)])
 
 
 def simulate(
@@ -123,7 +123,7 @@ def simulate(
         if SHARES:
             for a in range(L):
                 features_of(v, w, q, a, call.dense[a * v.d : (a + 1) * v.d])
-            x = Described(np.uint64(q), token, call.place, call.dense, topics_of(v, w, q))
+            x = described(v, w, q, token, call.place, call.dense)
             going_on = SHARED_PRIOR(p, h, x, call.prior)
         t = states.steps[q] + 1 - states.origin[q]
         e = Event(t, np.float64(t), pending.key[now])
@@ -199,7 +199,7 @@ def learn(p, h, v, w, states, pending, n, totals):
     e = Event(t, np.float64(t), pending.key[n])
     observed = OBSERVED(p, e, r, clicks)
     if SHARES:
-        x = Described(np.uint64(q), pending.token[n], pending.place[n], pending.dense[n], topics_of(v, w, q))
+        x = described(v, w, q, pending.token[n], pending.place[n], pending.dense[n])
         SHARED_LEARN(p, h, e, r, x, clicks, observed)
     for k in range(r.items.shape[0]):
         if w.token[q * L + r.items[k]] != pending.token[n, k]:
