@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from driftrank.policies.base import Policy as Policy
     from driftrank.policies.learner.learner import Learner as Learner
     from driftrank.policies.learner.learner import load as load
+    from driftrank.policies.learner.shared_model import SharedModel as SharedModel
     from driftrank.policies.registry import default_policy as default_policy
 
 __version__ = "0.1.0"
@@ -28,6 +29,7 @@ __version__ = "0.1.0"
 _EXPORTS = {
     "Learner": "driftrank.policies.learner.learner",
     "Policy": "driftrank.policies.base",
+    "SharedModel": "driftrank.policies.learner.shared_model",
     "default_policy": "driftrank.policies.registry",
     "load": "driftrank.policies.learner.learner",
     "simulate": "driftrank.experiments",

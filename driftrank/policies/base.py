@@ -100,7 +100,7 @@ class Policy:
     optimistic: ClassVar[bool] = False
     #: True if the simulator resets it, clock included, at every breakpoint
     restarts: ClassVar[bool] = False
-    #: the most items of which a learner keeps a state that gives it only to items that were observed
+    #: the most items with a state in a learner that gives one only to items that were observed
     most_items: ClassVar[int] = 2**31
     #: the positions that count as observed
     feedback: ClassVar[str] = "all"

@@ -37,7 +37,7 @@ class Model:
 
 class SharedModel:
     def __init__(self, hash_bits=15, shrink_strength=False, stops=True):
-        self.models = [Model() for _ in range(3)]
+        self.models = [Model() for _ in range(4)]
         self.bits, self.shrink, self.stops = hash_bits, shrink_strength, stops
         self.use, self.went_on, self.stopped = 0, 18.0, 2.0
         self.squares, self.labels = defaultdict(float), 0
@@ -56,11 +56,13 @@ class SharedModel:
         else:
             named.append((("bias",), 1.0))
         if j >= 1:
-            named += [(("query", self.hashed(1, query)), 1.0), (("item", self.hashed(2, item)), 1.0)]
+            named.append((("query", self.hashed(1, query)), 1.0))
+        if j >= 2:
+            named.append((("item", self.hashed(2, item)), 1.0))
             for c, x in enumerate(dense):
                 scaled = x / math.sqrt((1 + self.squares[c]) / (1 + self.labels))
                 named.append((("dense", c), min(5, max(-5, scaled)) / math.sqrt(len(dense))))
-        if j >= 2:
+        if j >= 3:
             named += [(("cross", self.hashed(3, token, item)), 1 / math.sqrt(len(crosses))) for token in crosses]
         return named, hats
 
@@ -115,7 +117,7 @@ class SharedModel:
                 weight[0] += weight[1] * x * g * (y - p) / R
                 weight[1] = max(weight[1] * (1 - weight[1] * x * x * g * g / R), min(weight[1], floor))
         self.use = 0
-        for j in (1, 2):
+        for j in (1, 2, 3):
             if self.models[j].evidence > self.models[self.use].evidence + 3:
                 self.use = j
         for c, x in enumerate(dense):

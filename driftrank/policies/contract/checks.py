@@ -31,9 +31,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.kernels.rng import policy_key, run_key
-from driftrank.policies.base import Policy
+from driftrank.policies.base import Policy, RankingProblem
 from driftrank.policies.contract.worlds import ITEMS, WORLDS, clicks_of, random_and_best, users, worth
+from driftrank.policies.learner.compiled_policy import CompiledPolicy
+from driftrank.policies.learner.described import describe
 from driftrank.policies.learner.learner import Learner, load
+from driftrank.policies.learner.ranked_items import RankedItems
+from driftrank.policies.learner.shared_model import SharedModel
 from driftrank.policies.registry import parse_policy
 
 #: the part of the gain from random lists to the best ones that a policy must reach in the worlds it claims
@@ -365,6 +369,64 @@ def check_oracle_does_not_learn(policy: Policy) -> None:
         raise AssertionError("it can be started although it is an oracle")
 
 
+def check_prior_is_pure(policy: Policy) -> None:
+    """The shared model, if there is one, gives every item a proper prior, and is not changed by that."""
+    if not _shares(policy):
+        return
+    model = SharedModel(policy)
+    for query, ranking, clicks in _traffic(policy, model, 60):
+        before = model.to_bytes()
+        for ordered in (True, False):
+            prior = model.prior(describe(query, ITEMS, ordered=ordered, crosses=["token"]))
+            again = model.prior(describe(query, ITEMS, ordered=ordered, crosses=["token"]))
+            _require(_bits(prior.counts) == _bits(again.counts), "two calls gave different priors")
+            proper = np.isfinite(prior.counts).all() and (prior.counts > 0).all()
+            _require(bool(proper), f"not a proper prior: {prior.counts.tolist()}")
+            _require(0 <= prior.going_on <= 1, f"users go on with probability {prior.going_on:g}")
+        _require(model.to_bytes() == before, "giving a prior changed the model")
+        model.learn(ranking, clicks)
+
+
+def check_folds_are_independent(policy: Policy) -> None:
+    """Learners that were only given the priors, and a model that was only given the lists, end as both together do."""
+    if not _shares(policy):
+        return
+    model, alone = SharedModel(policy), SharedModel(policy)
+    together, apart = ({q: _open(policy, q) for q in _QUERIES} for _ in range(2))
+    for learner in together.values():
+        learner.shared = model
+    lists = []
+    for n, user in enumerate(users(200)):
+        query = _QUERIES[n % len(_QUERIES)]
+        ranking = together[query].rank(ITEMS)
+        other = apart[query].rank(ITEMS, prior=model.prior(describe(query, ITEMS)))
+        _require(ranking == other, f"{ranking}, but {other} with the prior alone")
+        clicks = clicks_of(ranking, user)
+        together[query].update(ranking, clicks)
+        apart[query].update(other, clicks)
+        lists.append((ranking, clicks))
+    for ranking, clicks in lists:
+        alone.learn(ranking, clicks)
+    _require(alone.to_bytes() == model.to_bytes(), "replayed from its lists, the shared model differs")
+    for query in _QUERIES:
+        _require(_state(apart[query]) == _state(together[query]), "with the priors alone, a query's state differs")
+
+
+def check_state_of_observed_items_suffices(policy: Policy) -> None:
+    """With a shared model, a learner that knows no items at first makes the lists of one that knows all."""
+    if not _shares(policy):
+        return
+    models = SharedModel(policy), SharedModel(policy)
+    some, every = _open(policy, "q"), policy.start(ITEMS, 2, seed=7, query="q", slots=len(ITEMS))
+    some.shared, every.shared = models
+    for user in users(200):
+        shown, other = some.rank(ITEMS), every.rank(ITEMS)
+        _require(shown == other, f"step {some.steps + 1}: {shown}, but {other} if all items have a state")
+        some.update(shown, clicks_of(shown, user))
+        every.update(other, clicks_of(other, user))
+    _require(set(some.items) <= set(ITEMS), "it has a state of items that were never candidates")
+
+
 # -- helpers -----------------------------------------------------------------------------------------------------------
 
 
@@ -376,6 +438,31 @@ def _require(condition: bool, message: str) -> None:
 def _start(policy: Policy, items: Sequence[str] = ITEMS, k: int = 2, *, seed: int = 7, horizon: int = 1000) -> Learner:
     learner: Learner = policy.start(items, k, seed=seed, horizon=horizon, query="checks")
     return learner
+
+
+#: the queries that share a model
+_QUERIES = ("q", "r")
+
+
+def _shares(policy: Policy) -> bool:
+    return CompiledPolicy.cached(policy, RankingProblem(len(ITEMS), 2, 1000, 1000)).shares
+
+
+def _open(policy: Policy, query: str) -> Learner:
+    """A learner that knows no items yet."""
+    learner: Learner = policy.start((), 2, seed=7, query=query, slots=2)
+    return learner
+
+
+def _traffic(policy: Policy, model: SharedModel, steps: int) -> Iterable[tuple[str, RankedItems, list[int]]]:
+    """Lists of some queries and their clicks, ranked with the prior of the model."""
+    learners = {query: _open(policy, query) for query in _QUERIES}
+    for n, user in enumerate(users(steps)):
+        query = _QUERIES[n % len(_QUERIES)]
+        ranking = learners[query].rank(ITEMS, prior=model.prior(describe(query, ITEMS)))
+        clicks = clicks_of(ranking, user)
+        yield query, ranking, clicks
+        learners[query].update(ranking, clicks)
 
 
 def _step(learner: Learner, user: Iterable[str]) -> list[Any]:

@@ -93,7 +93,7 @@ class PriorRegimeTS(Policy):
         forgets those that were observed least.
     hash_bits
         b: queries, items and crosses have :math:`2^b` weights each in the shared model, of
-        :math:`10 \cdot 2^b` floats: 2.6 MB at b = 15.
+        :math:`12 \cdot 2^b` floats: 3.1 MB at b = 15.
     dense
         The most features of an item.
     shrink_strength

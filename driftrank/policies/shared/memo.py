@@ -31,5 +31,5 @@ def write_memo(r, i, A, B, S, n, mean, going_on):
 
 @kernel
 def memo_lost(r):
-    """True if the memo is lost: a prior is never negative."""
-    return r.memo[0] < 0.0
+    """True if the memo is lost, or the list empty: a prior is never negative."""
+    return r.memo.shape[0] == 0 or r.memo[0] < 0.0

@@ -2,9 +2,9 @@ r"""The shared model: an additive logistic model of attraction, with hashed weig
 
 The logit of the attraction of an item in a request is a sum over columns: the *curve* over its place in the caller's
 order, or the *bias* if there is none; the *query*; the *item*; *dense* features; *crosses* of the request's tokens with
-the item. Model 0 has the curve or bias only, model 1 also query, item and features, model 2 also crosses. They run side
-by side, and lists use the one whose prequential likelihood is best; the simpler one in doubt. That makes sharing safe
-if there is nothing to share.
+the item. Model 0 has the curve or bias only, model 1 also the query, model 2 also item and features, model 3 also
+crosses. They run side by side, and lists use the one whose prequential likelihood is best; the simpler one in doubt.
+That makes sharing safe if there is nothing to share.
 
 Every weight has a mean and a variance; those of the curve have a full covariance. A label y of a pair that had S clicks
 in n observations moves all weights of a model in one Kalman step on the pair's own predictive,
@@ -46,9 +46,9 @@ from driftrank.policies.shared.reading import READING, count_reading, going_on_o
 from driftrank.policies.shared.strength import FIRST_STRENGTH, GRID, LEAST, MOST, shrunk_strength, weigh_strength
 
 #: nested models
-MODELS = 3
-#: the first model that has the columns of queries, items and features; of crosses
-_WITH_ITEMS, _WITH_CROSSES = 1, 2
+MODELS = 4
+#: the first model that has the column of the query; those of items and features; those of crosses
+_WITH_QUERY, _WITH_ITEMS, _WITH_CROSSES = 1, 2, 3
 #: kinds of hashed columns: branches of their hashes
 _QUERY, _ITEM, _CROSS = 1, 2, 3
 #: the variance of a weight before any label. Features and crosses are divided by the square root of their number.
@@ -71,7 +71,7 @@ _PI_8 = 0.39269908169872414
 
 def shared_fields(p: Mapping[str, Any]) -> dict[str, Field]:
     """The fields of the model. Hashed and dense weights are pairs of mean and variance."""
-    size, larger = 2 ** p["hash_bits"], MODELS - _WITH_ITEMS
+    size = 2 ** p["hash_bits"]
     return {
         "bias": field(MODELS, 2),
         "curve": field(MODELS, KNOTS),
@@ -83,9 +83,9 @@ def shared_fields(p: Mapping[str, Any]) -> dict[str, Field]:
         "reading": field(2, fill=READING),
         "labels": field(1),
         "squares": field(p["dense"]),
-        "dense": field(larger, p["dense"], 2),
-        "query": field(larger, size, 2),
-        "item": field(larger, size, 2),
+        "dense": field(MODELS - _WITH_ITEMS, p["dense"], 2),
+        "query": field(MODELS - _WITH_QUERY, size, 2),
+        "item": field(MODELS - _WITH_ITEMS, size, 2),
         "cross": field(MODELS - _WITH_CROSSES, size, 2),
         "use": integers(1),
     }
@@ -182,11 +182,15 @@ def _logit(p, h, j, x, i, k, f, q, a):
     else:
         eta = h.bias[2 * j]
         v = h.bias[2 * j + 1]
+    size = np.int64(1) << p.hash_bits
+    if j >= _WITH_QUERY:
+        w = 2 * ((j - _WITH_QUERY) * size + q)
+        eta += h.query[w]
+        v += h.query[w + 1]
     if j >= _WITH_ITEMS:
-        size = np.int64(1) << p.hash_bits
-        first = (j - _WITH_ITEMS) * size
-        eta += h.query[2 * (first + q)] + h.item[2 * (first + a)]
-        v += h.query[2 * (first + q) + 1] + h.item[2 * (first + a) + 1]
+        w = 2 * ((j - _WITH_ITEMS) * size + a)
+        eta += h.item[w]
+        v += h.item[w + 1]
         d = x.dense.shape[0] // x.item.shape[0]
         for c in range(d):
             w = 2 * ((j - _WITH_ITEMS) * p.dense + c)
@@ -210,11 +214,11 @@ def _move(p, h, j, x, i, k, f, q, a, step, shrink):
         move_curve(h, j, k, f, step, shrink)
     else:
         _move_weight(h.bias, 2 * j, 1.0, step, shrink, _FLOOR)
+    size = np.int64(1) << p.hash_bits
+    if j >= _WITH_QUERY:
+        _move_weight(h.query, 2 * ((j - _WITH_QUERY) * size + q), 1.0, step, shrink, _FLOOR)
     if j >= _WITH_ITEMS:
-        size = np.int64(1) << p.hash_bits
-        first = (j - _WITH_ITEMS) * size
-        _move_weight(h.query, 2 * (first + q), 1.0, step, shrink, _FLOOR)
-        _move_weight(h.item, 2 * (first + a), 1.0, step, shrink, _FLOOR)
+        _move_weight(h.item, 2 * ((j - _WITH_ITEMS) * size + a), 1.0, step, shrink, _FLOOR)
         d = x.dense.shape[0] // x.item.shape[0]
         for c in range(d):
             value = _scaled(h, x.dense[i * d + c], c, d)

@@ -13,6 +13,7 @@ from driftrank.kernels.rng import derive, uniform
 from driftrank.kernels.top_k import insert
 from driftrank.policies.contract.checks import CHECKS, applicable, check_policy, same_lists
 from driftrank.policies.index_policy import IndexPolicy
+from driftrank.policies.regime.prior_regime_ts import PriorRegimeTS
 from driftrank.policies.registry import policies
 from driftrank.policies.stationary.random import Random
 from tests.reference import reference_of, references
@@ -151,6 +152,45 @@ class _LearnsFromTheScore(_Leader):
             s.N[r.items[i]] += r.score[i]
 
 
+class _Sharing(PriorRegimeTS):
+    """A sound policy with a shared model, for the broken ones."""
+
+    hash_bits: int = 4
+
+
+class _PriorChangesTheModel(_Sharing):
+    @staticmethod
+    @kernel
+    def shared_prior(p, h, x, out):
+        h.labels[0] += 1.0
+        return PriorRegimeTS.shared_prior(p, h, x, out)
+
+
+class _ImproperPrior(_Sharing):
+    @staticmethod
+    @kernel
+    def shared_prior(p, h, x, out):
+        out[:] = 0.0
+        return 1.0
+
+
+class _DependsOnTheSlots(_Sharing):
+    """What a query learns must not depend on the number of items that have a state."""
+
+    @staticmethod
+    @kernel
+    def update(p, s, e, r, clicks, observed):
+        PriorRegimeTS.update(p, s, e, r, clicks, observed)
+        s.unseen[1] = 0.5 * (p.L > 4)
+
+
+class _LearnsFromChance(_Sharing):
+    @staticmethod
+    @kernel
+    def shared_learn(p, h, e, r, x, clicks, observed):
+        h.nu[0] = 1.0 + np.random.random()  # noqa: NPY002
+
+
 class _ChecksNothing(_Leader):
     width: float = 1.0
 
@@ -179,6 +219,10 @@ def test_a_sound_policy_passes(check):
         (_ClaimsToLearn, "beats_random", "stationary"),
         (_ClaimsTheUnknown, "beats_random", "weightless"),
         (_LearnsFromTheScore, "late_and_lost_feedback", "plain list"),
+        (_PriorChangesTheModel, "prior_is_pure", "changed the model"),
+        (_ImproperPrior, "prior_is_pure", "not a proper prior"),
+        (_LearnsFromChance, "folds_are_independent", "shared model differs"),
+        (_DependsOnTheSlots, "state_of_observed_items_suffices", "all items have a state"),
         (_ChecksNothing, "bad_values_are_refused", "width="),
         (_Leader, "spec_round_trips", "unknown policy"),  # private, so its name says nothing
     ],

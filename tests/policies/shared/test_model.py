@@ -24,24 +24,25 @@ def label(model, y, S, n, query="q", item="i", **described):
 
 
 def weights(model, query="q", item="i"):
-    """Means and variances of bias, query and item in model 1, found by a label: the only ones that it moves."""
+    """Means and variances of bias, query and item in model 2, found by a label: the only ones that it moves."""
     views, fresh = model.views(), SharedModel(model.policy).views()
-    out = [views["bias"][1]]
-    for name in ("query", "item"):
-        (moved,) = np.flatnonzero(views[name][0, :, 1] != fresh[name][0, :, 1])
-        out.append(views[name][0, moved])
+    out = [views["bias"][2]]
+    for name, n in (("query", 1), ("item", 0)):
+        (moved,) = np.flatnonzero(views[name][n, :, 1] != fresh[name][n, :, 1])
+        out.append(views[name][n, moved])
     return np.array(out)
 
 
 def test_hashed_columns_by_hand():
     """SHARED-PRIOR.md section 10: labels 0, 0, 1, 0 of one pair with (S, n) = (0, 0), (0, 1), (0, 2), (1, 3).
 
-    Computed by its prototype: columns bias, query, item, cross with variances 4, 1/4, 1, 1/2. The first row by hand:
+    Computed by its prototype: columns bias, query, item, cross with variances 4, 1/4, 1, 1/2; its models 0, 1 and 2 are
+    ours of number 0, 2 and 3. The first row by hand:
     m = 1/2, v = 4, g = 1/4, R = 1/4 + 4/16 = 1/2, so mu = -4 (1/4) (1/2) / (1/2) = -1 and var = 4 (1 - 4/16/.5) = 2.
     """
     model = SharedModel(POLICY.replace(shrink_strength=True))
     expected = [
-        # of model 0: mean, variance, nu, evidence; of model 1: means, variances, nu, evidence
+        # of model 0: mean, variance, nu, evidence; of model 2: means, variances, nu, evidence
         ([-1, 2, 8, -0.693147180560],
          [-0.864864864865, -0.054054054054, -0.216216216216], [2.27027027027, 0.243243243243, 0.891891891892],
          [8, -0.693147180560]),
@@ -66,15 +67,15 @@ def test_hashed_columns_by_hand():
         assert [*views["bias"][0], views["nu"][0], views["evidence"][0]] == pytest.approx(first, rel=1e-10)
         assert weights(model)[:, 0] == pytest.approx(means, rel=1e-10)
         assert weights(model)[:, 1] == pytest.approx(variances, rel=1e-10)
-        assert [views["nu"][1], views["evidence"][1]] == pytest.approx(rest, rel=1e-10)
+        assert [views["nu"][2], views["evidence"][2]] == pytest.approx(rest, rel=1e-10)
         assert views["use"][0] == 0
-    assert model.views()["grid"][1] == pytest.approx(
+    assert model.views()["grid"][2] == pytest.approx(
         [0.132350582, 0.132350582, 0.148920915, 0.185203468, 0.197911686, 0.203262766], abs=1e-9
     )
     for use, mean, strength in (
         (0, 0.3455085692, 3.2876806869),
-        (1, 0.3771901674, 1.0243077631),
-        (2, 0.3871378327, 0.6091983759),
+        (2, 0.3771901674, 1.0243077631),
+        (3, 0.3871378327, 0.6091983759),
     ):
         model.views()["use"][0] = use
         prior = model.prior(x)
@@ -121,13 +122,12 @@ def test_curve_by_hand():
 
 
 def test_level_of_a_query_moves_with_the_curve():
-    """Model 1 with the item's column absent (variance 0): curve and level share a label by their variances.
+    """Model 1, curve and level: they share a label by their variances.
 
     m = sigmoid(-1.5) = .182426, e = m (1-m), v = 1 + .25; the level moves by .25 g (1-m) / (e + g^2 v), the curve by
     four times as much.
     """
     model = SharedModel(POLICY)
-    model.views()["item"][:, :, 1] = 0
     before = model.views()["curve"][1, 0]
     label(model, 1, 0, 0)
     m = 1 / (1 + np.exp(1.5))
@@ -136,7 +136,18 @@ def test_level_of_a_query_moves_with_the_curve():
     moved = model.views()["query"][0, :, 0]
     assert moved[moved != 0] == pytest.approx([level], rel=1e-12)
     assert model.views()["curve"][1, 0] - before == pytest.approx(4 * level, rel=1e-9)
-    assert (model.views()["item"] == 0).all()
+
+
+def test_a_column_without_variance_is_absent():
+    """With the variance of all items 0, model 2 is model 1."""
+    model = SharedModel(POLICY)
+    model.views()["item"][:, :, 1] = 0
+    for y, S, n in ((1, 0, 0), (0, 1, 1), (0, 1, 2)):
+        label(model, y, S, n)
+    views = model.views()
+    assert views["curve"][1].tolist() == views["curve"][2].tolist() != views["curve"][0].tolist()
+    assert views["query"][0].tolist() == views["query"][1].tolist()
+    assert (views["item"] == 0).all()
 
 
 def labels_of_a_small_world(seed=0, n=400):
@@ -182,14 +193,14 @@ def test_invariants():
     views = model.views()
     for y, S, n, query, item, place, dense, crosses in labels_of_a_small_world(1, 3000):
         label(model, y, S, n, query, item, places=[place], dense=[dense] if dense else None, crosses=crosses)
-    assert views["grid"].sum(axis=1) == pytest.approx([1] * 3)
+    assert views["grid"].sum(axis=1) == pytest.approx([1] * 4)
     assert (views["grid"] > 0).all()
     for name, floor in (("bias", 0.02), ("query", 0.02), ("item", 0.02), ("cross", 0.02), ("dense", 0.004)):
         variance = views[name][..., 1]
         assert (variance >= floor).all()
         assert (variance <= fresh[name][..., 1]).all()
         assert (variance < fresh[name][..., 1]).any()
-    for j in range(3):
+    for j in range(4):
         P = np.zeros((KNOTS, KNOTS))
         P[np.tril_indices(KNOTS)] = views["spread"][j]
         assert np.linalg.eigvalsh(P).min() > 0
@@ -198,8 +209,8 @@ def test_invariants():
 def test_labels_observed_often_move_neither_strength_nor_evidence():
     model = SharedModel(POLICY)
     label(model, 1, 3, 33)
-    assert model.views()["nu"].tolist() == [8] * 3
-    assert model.views()["evidence"].tolist() == [0] * 3
+    assert model.views()["nu"].tolist() == [8] * 4
+    assert model.views()["evidence"].tolist() == [0] * 4
     assert model.views()["curve"][0, 0] > -1.5
 
 
@@ -219,7 +230,7 @@ def test_saved_and_copied():
     label(model, 0, 1, 1)
     label(again, 0, 1, 1)
     assert again.to_bytes() == model.to_bytes() != copy.to_bytes()
-    assert model.nbytes < 1024 * 10 * 8 + 10_000
+    assert model.nbytes < 1024 * 12 * 8 + 10_000
 
 
 def test_bad_bytes_are_refused():
