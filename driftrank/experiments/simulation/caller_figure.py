@@ -41,7 +41,7 @@ def caller_figure(result: Result) -> Figure:
 def _plot_over_time(result: Result, ax: Axes) -> None:
     steps = result.checkpoints.tolist()
     chosen = np.unique(np.linspace(0, len(steps) - 1, min(_POINTS, len(steps))).round().astype(int))
-    edges = [0, *(steps[i] for i in chosen)]
+    edges = sorted({0, *(steps[i] for i in chosen), *result.breakpoints})
     middles = [(begin + end) / 2 for begin, end in itertools.pairwise(edges)]
     for label, style in styles(result.labels).items():
         rows = windows(result, label, edges)
