@@ -236,8 +236,8 @@ class Traffic(Environment):
         q = self._number(query)
         world = self.run(run, seed)
         edges = {*range((first - 1) // self.day * self.day, last, self.day), self.shuffle, self.rise}
-        starts = [1 + edge for edge in sorted(edges) if edge == 0 or first <= edge < last]
-        starts = starts if starts and starts[0] <= first else [first, *starts]
+        begin = max(edge for edge in edges if edge < first)
+        starts = [edge + 1 for edge in sorted(edges) if begin <= edge < last]
         alphas, best, optimal = [], [], []
         for start in starts:
             world.go_to(start, q)
