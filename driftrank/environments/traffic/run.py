@@ -67,7 +67,7 @@ class TrafficRun:
         self.query = int(self.program.advance(self.program.row, self.world, self.world_key, i, asked))
 
     def counts(self, lists: int) -> NDArray[np.int64]:
-        """How often every query comes in so many lists."""
+        """The number of lists of every query among the first ``lists``."""
         out = np.zeros(self.environment.n_queries, np.int64)
         self.program.count(self.world, self.world_key, lists, out)
         return out

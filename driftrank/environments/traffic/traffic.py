@@ -159,6 +159,8 @@ class Traffic(Environment):
         # attraction differs in every run; only the number of items matters
         object.__setattr__(self, "queries", Queries.of({STREAM: [0.0] * self.candidates}))
         object.__setattr__(self, "k", self.K)
+        if self.new or self.shift or self.query_shift or self.shock or self.shuffle or self.rise:
+            object.__setattr__(self, "kind", "abrupt")
         self.users().row(self.candidates, self.K)
 
     _probabilities: ClassVar[tuple[str, ...]] = (
@@ -189,12 +191,6 @@ class Traffic(Environment):
             for name in ("new", "shift", "query_shift", "shock"):
                 if getattr(self, name):
                     raise ValueError(f"{name}={getattr(self, name)!r}: must be 0 if shape='exponential'")
-
-    @property
-    def kind(self) -> str:  # type: ignore[override]
-        """``"abrupt"`` if anything changes."""
-        changes = (self.new, self.shift, self.query_shift, self.shock, self.shuffle, self.rise)
-        return "abrupt" if any(changes) else "stationary"
 
     def parameters(self) -> dict[str, float]:
         numbers = super().parameters()

@@ -48,7 +48,7 @@ def has_caller(result: Result) -> bool:
 
 
 def windows(result: Result, policy: str, edges: Sequence[int] | None = None) -> list[Comparison]:
-    """Comparisons between ``edges``: lists, of which all but 0 must be checkpoints."""
+    """Comparisons between ``edges``: 0 or checkpoints."""
     edges = window_edges(result) if edges is None else list(edges)
     for step in edges:
         check_integer("edges", step, 0, result.horizon)

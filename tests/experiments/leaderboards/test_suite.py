@@ -11,7 +11,7 @@ QUERIES = yandex_like(3)
 
 def test_names() -> None:
     assert len({entry.name for entry in SUITE}) == len(SUITE)
-    # of the test problems of theorems, which are made to be hard, there are none; Replay needs a log; lists of Traffic take long
+    # of the test problems of theorems, which are made to be hard, there are none; Replay needs a log, Traffic time
     assert {entry.environment for entry in SUITE} == set(environments()) - {"BLB", "LowerBound", "Replay", "Traffic"}
 
 
