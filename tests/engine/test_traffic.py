@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import driftrank as dr
-from driftrank.engine import Task, Unit
+from driftrank.engine import MEASURES, Task, Unit
 from driftrank.engine.devices import NoGpuWarning, suited
 from driftrank.engine.simulators import simulator_of
 from driftrank.engine.traffic import simulator as traffic_simulator
 from driftrank.environments import Abrupt, Traffic
 from driftrank.environments.traffic.traffic import AGES
-from driftrank.experiments import Result
+from driftrank.experiments import Result, leaderboard
 from driftrank.kernels.structures import Described
 from driftrank.policies.base import Policy
 from driftrank.policies.learner.shared_model import SharedModel
@@ -256,3 +256,23 @@ def test_against_the_caller() -> None:
     with pytest.raises(ValueError, match="step=700: is not one of the checkpoints"):
         result.against_caller("CascadeTS", [0, 700])
     assert len(result.plot_against_caller().axes) == 2
+
+
+def test_beside_other_environments(tmp_path: Path) -> None:
+    """Sweeps keep the measures of all environments only."""
+    worlds = [WORLDS["still"], Abrupt([[0.5, 0.4, 0.3, 0.2, 0.1, 0.1]], k=2, period=100)]
+    policies = ["CascadeUCB1:exploration={0.5;1}"]
+    sweep = dr.sweep(policies, worlds, horizon=300, runs=2, folder=tmp_path, progress=False)
+    loaded = type(sweep).load(tmp_path)
+    for before, after in zip(sweep.trials, loaded.trials, strict=True):
+        assert after.result.measures == MEASURES
+        assert np.array_equal(before.result.values[: len(MEASURES)], after.result.values)
+
+
+@pytest.mark.slow
+def test_in_a_leaderboard(tmp_path: Path) -> None:
+    places = ["Traffic:n_queries=9,candidates=6,K=2,catalogue=20,shuffle=100", "BLB"]
+    options: dict[str, Any] = {"queries": "yandex-like:2", "horizon": 300, "runs": 1, "progress": False}
+    board = leaderboard(["CascadeRegimeTS", "StaticOracle"], places, folder=tmp_path, **options)
+    assert board.arenas[0].obstacles == {"StaticOracle": "StaticOracle: cannot run in Traffic, which has many queries"}
+    assert type(board).load(tmp_path).regret("CascadeRegimeTS", places[0]) == board.regret("CascadeRegimeTS", places[0])
