@@ -273,6 +273,6 @@ def test_beside_other_environments(tmp_path: Path) -> None:
 def test_in_a_leaderboard(tmp_path: Path) -> None:
     places = ["Traffic:n_queries=9,candidates=6,K=2,catalogue=20,shuffle=100", "BLB"]
     options: dict[str, Any] = {"queries": "yandex-like:2", "horizon": 300, "runs": 1, "progress": False}
-    board = leaderboard(["CascadeRegimeTS", "StaticOracle"], places, folder=tmp_path, **options)
+    board = leaderboard(policies=["CascadeRegimeTS", "StaticOracle"], environments=places, folder=tmp_path, **options)
     assert board.arenas[0].obstacles == {"StaticOracle": "StaticOracle: cannot run in Traffic, which has many queries"}
     assert type(board).load(tmp_path).regret("CascadeRegimeTS", places[0]) == board.regret("CascadeRegimeTS", places[0])
