@@ -66,7 +66,7 @@ CELLS = (
     (20, 5, 0.85, "shuffled"), (200, 10, 0.85, "shuffled"),
 )  # fmt: skip
 ONE = (50, 200, 500, 1000, 3000, 5000)
-MANY = (500, 2000, 5000, 10_000, 20_000)
+MANY, QUERIES = (500, 2000, 5000, 10_000, 20_000), 300
 BEYOND: dict[str, dict[str, Any]] = {
     "k^-0.5": {"examination_power": 0.5, "after_click": 1.0, "going_on": 1.0},
     "k^-1": {"examination_power": 1.0, "after_click": 1.0, "going_on": 1.0},
@@ -95,11 +95,11 @@ def in_order(candidates: int, K: int, going_on: float, caller: str, queries: int
 
 def shared(options: argparse.Namespace) -> Table:
     """Regret relative to the first policy."""
-    lists = round(300_000 * options.size)
+    lists = size(options, 300_000)
     rows = []
     for name in chosen(options, SHARED):
         changes = ITEM50 | SHARED[name]
-        queries = round(5000 * options.size) * changes.pop("n_queries", 1)
+        queries = size(options, 5000) * changes.pop("n_queries", 1)
         world = Traffic(n_queries=queries, day=max(1, lists // 15), **changes)
         result = run(options, name, world, SHARED_POLICIES, lists, [lists])
         first, *others = result.labels
@@ -114,30 +114,33 @@ def shared(options: argparse.Namespace) -> Table:
 def one(options: argparse.Namespace) -> Table:
     """One query in the caller's order."""
     cells = {f"{c},{K},{g:g},{caller}": (c, K, g, caller) for c, K, g, caller in CELLS}
-    return windows(options, {name: in_order(*cells[name], 1, ONE[-1]) for name in chosen(options, cells)}, ONE)
+    return windows(
+        options, {name: in_order(*cells[name], 1, size(options, ONE[-1])) for name in chosen(options, cells)}, ONE
+    )
 
 
 def many(options: argparse.Namespace) -> Table:
     """300 queries in the caller's order."""
     cells = {f"{c},{K},{g:g},{caller}": (c, K, g, caller) for c, K, g, caller in CELLS}
-    return windows(options, {name: in_order(*cells[name], 300, MANY[-1]) for name in chosen(options, cells)}, MANY)
+    sizes = size(options, QUERIES), size(options, MANY[-1])
+    return windows(options, {name: in_order(*cells[name], *sizes) for name in chosen(options, cells)}, MANY)
 
 
 def beyond(options: argparse.Namespace) -> Table:
     """300 queries in a noisy order, with users and callers of other kinds."""
-    worlds = {}
+    worlds, lists = {}, size(options, MANY[-1])
     for name in chosen(options, BEYOND):
         changes = {"going_on": 0.85, "caller": "noisy"} | BEYOND[name]
-        world = in_order(20, 5, changes.pop("going_on"), changes.pop("caller"), 300, MANY[-1])
-        rise = MANY[-1] // 2 if "riser" in changes else 0
-        worlds[name] = dataclasses.replace(world, **changes, rise=rise)
+        world = in_order(20, 5, changes.pop("going_on"), changes.pop("caller"), size(options, QUERIES), lists)
+        rise, delay = lists // 2 if "riser" in changes else 0, size(options, changes.pop("delay", 0), 0)
+        worlds[name] = dataclasses.replace(world, **changes, rise=rise, delay=delay)
     return windows(options, worlds, MANY)
 
 
 def windows(options: argparse.Namespace, worlds: dict[str, Traffic], edges: Sequence[int]) -> Table:
     """Clicks a list by window, and the sum of the differences to the caller's order."""
-    lists = round(edges[-1] * options.size)
-    ends = sorted({max(1, round(edge * options.size)) for edge in edges})
+    lists = size(options, edges[-1])
+    ends = sorted({size(options, edge) for edge in edges})
     steps = sorted({*ends, *range(1, min(200, lists) + 1), *range(10, lists + 1, max(10, lists // 1000))})
     rows: list[tuple[str, ...]] = []
     for name, world in worlds.items():
@@ -192,6 +195,11 @@ def run(
         options.policy or list(policies), world, horizon=lists, runs=options.runs, seed=options.seed,
         threads=options.threads, checkpoints=steps, folder=folder, resume=folder is not None,
     )  # fmt: skip
+
+
+def size(options: argparse.Namespace, full: int, least: int = 1) -> int:
+    """A number of queries or lists, scaled."""
+    return max(least, round(full * options.size))
 
 
 def chosen(options: argparse.Namespace, worlds: dict[str, Any]) -> list[str]:
