@@ -41,7 +41,8 @@ def simulate(
     """Compare the regret of policies on simulated users.
 
     The folder gets results.parquet (regret, reward, clicks and alarms of every run at every checkpoint), summary.json,
-    regret.png and run.toml, which repeats the simulation. Ctrl-C keeps finished runs; --resume continues.
+    regret.png and run.toml, which repeats the simulation; with --env Traffic also caller.png, clicks against the
+    caller's order. Ctrl-C keeps finished runs; --resume continues.
 
     \b
     driftrank simulate
@@ -49,6 +50,7 @@ def simulate(
     driftrank simulate --env Stationary --queries my-queries.json --k 5 --horizon 1000000
     driftrank simulate --queries models.json --click-model DBN:objective=clicks
     driftrank simulate --env BLB:L=16,K=2 --policy CascadeKLUCB --policy CascadeUCB1 --json
+    driftrank simulate --env Traffic:n_queries=500,going_on=0.85 --policy CascadeRegimeTS --policy PriorRegimeTS
     driftrank simulate --device cluster --scheduler-file scheduler.json
     driftrank simulate --config out/simulate/run.toml --out out/again
     """
@@ -68,4 +70,5 @@ def simulate(
         show_json(result.summary())
     elif not quiet:
         show_table(result.table())
-        typer.echo(f"\n{out}: results.parquet, summary.json, regret.png, run.toml")
+        figures = "regret.png, caller.png" if "baseline" in result.measures else "regret.png"
+        typer.echo(f"\n{out}: results.parquet, summary.json, {figures}, run.toml")

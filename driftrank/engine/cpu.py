@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.engine.simulator import Simulator
+from driftrank.engine.simulators import simulator_of
 from driftrank.engine.task import Task, Unit
 from driftrank.validation import check_integer
 
@@ -72,7 +73,7 @@ def run_on_cpu(
 
     try:
         for policy, theirs in by_policy.items():
-            simulator = Simulator(task, policy)
+            simulator = simulator_of(task, policy)
             simulator.compile()  # while the policies before it run
             for unit in theirs:
                 future = pool.submit(work, simulator, unit)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from driftrank.engine.cluster.cluster import Cluster
 from driftrank.engine.cpu import Done, cores, run_on_cpu
 from driftrank.engine.task import Task, Unit
+from driftrank.environments.base import Environment
 from driftrank.extras import need
 from driftrank.validation import check_choice
 
@@ -34,9 +35,21 @@ def word_for(device: Device) -> str:
     return device
 
 
-def unit_steps(device: Device) -> int | None:
-    """The most steps of a unit; None: all runs of a query."""
-    return UNIT_STEPS[word_for(device)]
+def unit_runs(device: Device, task: Task, runs: int) -> int:
+    """The most runs of a unit, given those of a query."""
+    steps = UNIT_STEPS[word_for(device)]
+    if task.environment.traffic:
+        return 1
+    return runs if steps is None else max(1, steps // task.horizon)
+
+
+def suited(device: Device, environment: Environment) -> Device:
+    """The device if it can run an environment, otherwise ``"cpu"``, with a warning."""
+    if word_for(device) == "cuda" and environment.traffic:
+        name = type(environment).__name__
+        warnings.warn(f"device='cuda': {name} runs on the CPU only; the numbers are the same", NoGpuWarning, 4)
+        return "cpu"
+    return device
 
 
 @contextmanager

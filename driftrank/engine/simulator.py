@@ -23,7 +23,7 @@ STRIDE = 2_000_000
 
 
 #: a step that is never reached
-_NEVER = np.int64(2**62)
+NEVER = np.int64(2**62)
 
 
 @cache
@@ -82,7 +82,7 @@ class Simulator:
             for i, run in enumerate(unit.runs):
                 fixed[i] = best_fixed_list(task.environment, task.horizon, unit.query, run, task.seed)
         # one more than there are, so that the kernel need not check for the end
-        checkpoints = np.append(np.array(task.checkpoints, np.int64), _NEVER)
+        checkpoints = np.append(np.array(task.checkpoints, np.int64), NEVER)
         totals = np.zeros((n, len(MEASURES)))
         watch = np.zeros((n, watch_size(L)))
         out = np.zeros((n, len(task.checkpoints) * len(MEASURES)))

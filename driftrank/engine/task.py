@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from driftrank.environments.base import Environment
 from driftrank.policies.base import Policy, RankingProblem
 from driftrank.policies.learner.features import one_hot
+from driftrank.validation import check_integer
 
-#: the measures recorded at every checkpoint
+#: the measures of all environments, recorded at every checkpoint
 MEASURES = ("regret", "reward", "clicks", "alarms", "detected", "delay", "false_alarms")
 
 
@@ -25,10 +26,26 @@ class Task:
     seed: int
     checkpoints: tuple[int, ...]
 
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The measures recorded at every checkpoint."""
+        return (*MEASURES, *self.environment.measures)
+
     def problem(self, query: str, policy: Policy) -> RankingProblem:
-        width = self.features(query).shape[1] if policy.contextual else 0
-        L = len(self.environment.queries[query])
+        L, width = len(self.environment.queries[query]), 0
+        if policy.contextual:
+            width = self.environment.feature_count(query) or len(one_hot(L))
         return RankingProblem(L, self.environment.k, self.horizon, self.horizon, width)
+
+    def check(self, policy: Policy) -> None:
+        """Check that a policy can run in the environment."""
+        for problem in {self.problem(query, policy) for query in self.environment.names}:
+            parameters = policy.parameters(problem)
+            policy.fields(parameters)
+        if self.environment.traffic and policy.needs_fixed_list:
+            raise ValueError(f"{policy.spec}: cannot run in {type(self.environment).__name__}, which has many queries")
+        if policy.shared_fields(parameters) and self.environment.traffic:
+            check_integer("dense", parameters.get("dense"), self.environment.feature_count())
 
     def features(self, query: str) -> NDArray[np.float64]:
         """The features of a query's items, one-hot if the environment has none."""

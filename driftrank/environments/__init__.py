@@ -16,6 +16,7 @@ from driftrank.environments.replay import Replay
 from driftrank.environments.scaling import Scaling
 from driftrank.environments.silent import Silent
 from driftrank.environments.stationary import Stationary
+from driftrank.environments.traffic.traffic import Traffic
 
 __all__ = [
     "BLB",
@@ -35,4 +36,5 @@ __all__ = [
     "Scaling",
     "Silent",
     "Stationary",
+    "Traffic",
 ]

@@ -73,6 +73,10 @@ class Environment:
     #: True if items come and go
     churns: ClassVar[bool] = False
     live: ClassVar[Any] = staticmethod(_all_present)
+    #: True if a step is a list of one of many queries: every run is a unit, and GPUs cannot run it
+    traffic: ClassVar[bool] = False
+    #: measures beside those of all environments
+    measures: ClassVar[tuple[str, ...]] = ()
     #: string options by parameter; kernels receive their indices
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
@@ -133,6 +137,11 @@ class Environment:
     def features(self, query: str | int = 0) -> NDArray[np.float64] | None:
         """The features of a query's items, a row each, or None."""
         return None
+
+    def feature_count(self, query: str | int = 0) -> int:
+        """The number of an item's features, 0 if there are none."""
+        given = self.features(query)
+        return 0 if given is None else given.shape[1]
 
     def users(self, query: str | int = 0) -> ClickModel:
         """The click model of a query."""

@@ -44,6 +44,13 @@ REGIME = np.uint64(2**64 - 1)
 #: branch below the world's key: the first attraction of every item. Steps, items and epochs have smaller numbers.
 FIRST_LEVELS = 2**62
 
+# Branches below the world's key of Traffic, where each has branches by query, item, day or list.
+TRAFFIC = (
+    QUERY_STREAM, QUERY_EFFECT, QUERY_TOPIC, QUERY_SHIFT, CANDIDATES, CALLER_ORDER, CALL_ORDER, TOPIC_ITEMS,
+    ITEM_EFFECT, ITEM_FEATURES, FEATURE_WEIGHTS, CROSS_EFFECT, OWN_EFFECT, OWN_SHIFT, NEW_ITEM, ITEM_SHIFT, SHOCK,
+    SHOCKED_ITEM, SHUFFLE,
+) = tuple(range(19))  # fmt: skip
+
 # Branches below the key of a single random number, which uses small ones for its tries.
 #: the next try of a normal number
 NEXT_TRY = np.uint64(2**64 - 1)
@@ -57,6 +64,7 @@ RESERVED = {
     "run's branch 0": (WORLD,),
     "policy": (SECOND_SET, LEFT_AT, EXPLORED_ITEM, EXPLORATION_COIN, REGIME),
     "world": (FIRST_LEVELS,),
+    "world of Traffic": TRAFFIC,
     "normal number": (NEXT_TRY,),
     "Gamma number": (GAMMA_FACTOR, GAMMA_FACTOR - np.uint64(1)),
 }

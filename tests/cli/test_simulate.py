@@ -11,7 +11,7 @@ import pytest
 from driftrank.cli.app import run
 from driftrank.cli.simulate import POLICIES
 from driftrank.engine import MEASURES
-from driftrank.environments import Abrupt
+from driftrank.environments import Abrupt, Traffic
 from driftrank.experiments import Result
 from driftrank.policies.registry import default_policy
 from driftrank.queries import yandex_like
@@ -148,3 +148,30 @@ def test_resume_of_another_simulation_is_refused(folder: Path, capsys: pytest.Ca
     assert run([*SMALL, "--horizon", "400", "--out", str(folder), "--resume"]) == 2
     assert "begun with horizon=500, now it is 400" in capsys.readouterr().err
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+TRAFFIC = ("simulate", "--env", "Traffic:n_queries=9,candidates=6,K=2,catalogue=20,shuffle=200,going_on=0.8")
+TRAFFIC += ("--policy", "CascadeUCB1", "--horizon", "400", "--checkpoints", "4", "--runs", "2")
+
+
+def test_traffic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*TRAFFIC, "--out", str(tmp_path / "first")]) == 0
+    out = capsys.readouterr().out
+    assert "against the caller" in out
+    assert "regret.png, caller.png, run.toml" in out
+    assert {path.name for path in (tmp_path / "first").iterdir()} == FILES | {"caller.png"}
+    rows = table(tmp_path / "first")
+    assert rows.column_names == ["policy", "query", "run", "step", *MEASURES, *Traffic.measures]
+    assert set(rows["query"].to_pylist()) == {"traffic"}
+    again = ["simulate", "--config", str(tmp_path / "first" / "run.toml"), "--out", str(tmp_path / "second")]
+    assert run([*again, "--json"]) == 0
+    policy = json.loads(capsys.readouterr().out)["policies"]["CascadeUCB1"]
+    assert [row["first"] for row in policy["by_age"]] == [0, 10, 100]
+    assert policy["against_caller"][-1]["last"] == 400
+    assert table(tmp_path / "second").equals(rows)
+
+
+@pytest.mark.parametrize("option", ["--k", "--queries"])
+def test_traffic_has_its_own_queries(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*TRAFFIC, option, "3", "--out", str(tmp_path)]) == 2
+    assert "leave this out" in capsys.readouterr().err

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import driftrank as dr
-from driftrank.engine import Cluster, cores
-from driftrank.engine.devices import DEVICES, UNIT_STEPS, NoGpuWarning, at_once, ready, unit_steps, word_for
+from driftrank.engine import Cluster, Task, cores
+from driftrank.engine.devices import DEVICES, UNIT_STEPS, NoGpuWarning, at_once, ready, unit_runs, word_for
 from driftrank.environments import Stationary
 
 WORLD = Stationary([[0.9, 0.5, 0.1, 0.1], [0.2, 0.3, 0.4, 0.1]], k=2)
@@ -35,9 +35,10 @@ def test_units_are_as_large_as_the_device_wants(monkeypatch: pytest.MonkeyPatch)
         simulated("cpu", on_unit=lambda label, unit, measures, seconds: sizes.append(len(unit.runs)))
         return sorted(sizes)
 
-    assert unit_steps("cpu") == UNIT_STEPS["cpu"]
-    assert unit_steps(Cluster()) == UNIT_STEPS["cluster"]
-    assert unit_steps("cuda") is None
+    task = Task((), WORLD, 1000, 0, (1000,))
+    assert unit_runs("cpu", task, 10_000) == UNIT_STEPS["cpu"] // 1000
+    assert unit_runs(Cluster(), task, 10_000) == UNIT_STEPS["cluster"] // 1000
+    assert unit_runs("cuda", task, 10_000) == 10_000
     monkeypatch.setitem(UNIT_STEPS, "cpu", 1000)
     assert runs_of_units() == [1, 1, 1, 1, 2, 2, 2, 2]
     monkeypatch.setitem(UNIT_STEPS, "cpu", None)

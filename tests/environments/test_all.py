@@ -25,6 +25,7 @@ from driftrank.environments import (
     Replay,
     Scaling,
     Silent,
+    Traffic,
 )
 from driftrank.environments.registry import environments, takes_queries
 from driftrank.queries import Queries
@@ -56,6 +57,7 @@ WORLDS = {
     "three arms, sinusoid": GarivierMoulines(shape="sinusoid", horizon=3000),
     "linear": LinearFeatures(L=12, n_queries=2),
     "linear, changing": LinearFeatures(L=12, n_queries=2, period=30),
+    "traffic": Traffic(n_queries=9, candidates=10, catalogue=30, day=30, shift=0.3, shift_days=1, shuffle=77),
 }
 
 every = pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)

@@ -15,6 +15,7 @@ from driftrank import __version__
 from driftrank.engine.cluster.cluster import Cluster, Shared
 from driftrank.engine.cpu import Done
 from driftrank.engine.simulator import Simulator
+from driftrank.engine.simulators import simulator_of
 from driftrank.engine.task import Task, Unit
 
 #: steps of one job: about a second of work, to some milliseconds of sending
@@ -99,6 +100,6 @@ def _simulator(shared: Shared, policy: int) -> Simulator:
             _recent[digest] = pickle.loads(pickled), {}
         task, simulators = _recent[digest]
         if policy not in simulators:
-            simulators[policy] = Simulator(task, policy)
+            simulators[policy] = simulator_of(task, policy)
             simulators[policy].compile()
         return simulators[policy]

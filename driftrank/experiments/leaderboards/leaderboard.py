@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from driftrank.engine import Simulator, Task, Unit
+from driftrank.engine import Task, Unit
 from driftrank.engine.devices import Device, at_once, ready, word_for
+from driftrank.engine.simulators import simulator_of
 from driftrank.experiments.leaderboards.result import Arena, Leaderboard, group_of
 from driftrank.experiments.leaderboards.suite import Place, places
 from driftrank.experiments.simulation.breakpoints import breakpoints_to_detect, common_breakpoints
@@ -163,12 +164,13 @@ class _Plan:
     def _obstacle(self, policy: Policy, place: Place) -> tuple[str, ValueError] | None:
         """The reason why a policy cannot run in an environment, and the error; None if it can."""
         task = Task((policy,), place.environment, self.horizon, self.seed, (self.horizon,))
-        for query, alpha in place.environment.queries.attraction.items():
-            try:
-                policy.fields(policy.parameters(task.problem(query, policy)))
-            except ValueError as error:
-                without = place.environment.features(query) is None and len(alpha) > MOST_WITHOUT
-                return "needs features" if policy.contextual and without else str(error), error
+        try:
+            task.check(policy)
+        except ValueError as error:
+            there = place.environment
+            sizes = [len(alpha) for query, alpha in there.queries.attraction.items() if not there.feature_count(query)]
+            without = policy.contextual and max(sizes, default=0) > MOST_WITHOUT
+            return "needs features" if without else str(error), error
         return None
 
     def there(self, place: Place) -> list[Policy]:
@@ -192,7 +194,7 @@ class _Plan:
             where = [simulation for simulation in self.simulations if policy in simulation.task.policies]
             pilot = min(where, key=_largest).task.environment
             horizon = min(self.horizon, _PILOT)
-            simulator = Simulator(Task((policy,), pilot, horizon, self.seed, (horizon,)), 0)
+            simulator = simulator_of(Task((policy,), pilot, horizon, self.seed, (horizon,)), 0)
             simulator.compile()
             begin = time.thread_time()
             simulator.run(Unit(0, pilot.names[0], (0,)), lambda steps: True)

@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from driftrank.engine import MEASURES
 from driftrank.experiments.leaderboards.significance import holm, paired_p
 from driftrank.experiments.simulation.result import Result, long_values
 from driftrank.extras import need
@@ -324,6 +325,7 @@ class Leaderboard:
             writer = None
             for arena in self.arenas:
                 rows = arena.result.to_arrow()
+                rows = rows.drop_columns([*arena.result.measures[len(MEASURES) :]])  # those of all environments stay
                 names = dictionary_column(np.zeros(len(rows)), [arena.name])
                 rows = rows.add_column(0, "environment", names).replace_schema_metadata(metadata)
                 writer = writer or pyarrow.parquet.ParquetWriter(path, rows.schema, compression="zstd")

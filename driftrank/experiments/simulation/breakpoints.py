@@ -41,7 +41,7 @@ def marked_breakpoints(environment: Environment, horizon: int, runs: int, seed: 
 
 def breakpoints_to_detect(environment: Environment, horizon: int, query: str, run: int, seed: int) -> list[int]:
     """The breakpoints of a run that a policy could detect: none if changes are announced, or under drift."""
-    if environment.kind != "abrupt":
+    if environment.kind != "abrupt" or environment.traffic:  # in traffic every query has its own
         return []
     starts, alphas, _, _, live = environment.unroll(1, horizon, query, run, seed)
     watch = np.zeros(watch_size(alphas.shape[1]))

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank import __version__
-from driftrank.engine import MEASURES, Unit
+from driftrank.engine import Unit
 from driftrank.experiments.simulation.result import Result, run_rows
 from driftrank.extras import need
 from driftrank.files import read_toml, usable_folder, written, written_text
@@ -301,5 +301,5 @@ def _runs(table: Any, result: Result) -> tuple[tuple[NDArray[np.int64], ...], ND
         places.append(found.to_numpy().astype(np.int64))
     runs = first["run"].to_numpy().astype(np.int64)
     wanted = runs < result.runs
-    values = np.stack([table[name].to_numpy().reshape(-1, n)[wanted] for name in MEASURES])
+    values = np.stack([table[name].to_numpy().reshape(-1, n)[wanted] for name in result.measures])
     return (places[0][wanted], places[1][wanted], runs[wanted]), values

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.engine import MEASURES
+from driftrank.experiments.simulation.caller import Comparison, caller_summary, groups, has_caller, windows
 from driftrank.extras import need
 from driftrank.files import written, written_text
 from driftrank.reporting.arrow import column, dictionary_column, text_column
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+#: fields that ``summary.json`` has beside the summary
+_DETAILS = ("specs", "queries", "device", "busy", "stepped", "cores", "measures")
 
 
 @dataclass
@@ -49,6 +55,7 @@ class Result:
     stepped: list[int] = field(default_factory=list)  #: steps simulated in that time
     cores: int = 1
     seconds: float = 0.0
+    measures: tuple[str, ...] = MEASURES  #: those of all environments, then those of this one
 
     def put(self, policy: int, query: str, runs: Sequence[int], measures: NDArray[np.float64], seconds: float) -> None:
         """Enter the measures (runs, checkpoints, measures) of some runs."""
@@ -58,6 +65,8 @@ class Result:
 
     def take(self, earlier: Result) -> None:
         """Enter the runs of an earlier result with the same settings, which may have fewer."""
+        if earlier.measures != self.measures:  # several simulations side by side keep only those of all environments
+            return
         runs = min(self.runs, earlier.runs)
         self.values[..., :runs, :] = earlier.values[..., :runs, :]
         self.busy, self.stepped, self.seconds = earlier.busy, earlier.stepped, earlier.seconds
@@ -79,16 +88,16 @@ class Result:
 
         ``measure`` is ``"regret"`` (from the probabilities), ``"realised"`` (regret with the actual clicks),
         ``"reward"``, ``"clicks"``, or, of policies that detect changes, ``"alarms"``, ``"detected"`` (breakpoints),
-        ``"delay"`` (the sum over them) and ``"false_alarms"``. The error is that of the mean over queries (their runs
-        averaged), or over runs if there is only one query.
+        ``"delay"`` (the sum over them) and ``"false_alarms"``; or one of the environment's own. The error is that of
+        the mean over queries (their runs averaged), or over runs if there is only one query.
         """
         return _mean_and_error(self.values_of(policy, measure))
 
     def values_of(self, policy: str, measure: str = "regret") -> NDArray[np.float64]:
         """A measure of every run of a policy, (query, run, checkpoint)."""
-        check_known("measure", measure, (*MEASURES, "realised"))
+        check_known("measure", measure, (*self.measures, "realised"))
         own: NDArray[np.float64] = self.values[:, self._policy(policy)]
-        by_name: dict[str, NDArray[np.float64]] = dict(zip(MEASURES, own, strict=True))
+        by_name: dict[str, NDArray[np.float64]] = dict(zip(self.measures, own, strict=True))
         if measure == "realised":
             return by_name["regret"] + by_name["reward"] - by_name["clicks"]
         return by_name[measure]
@@ -102,9 +111,9 @@ class Result:
     ) -> tuple[float, float]:
         """Mean and standard error of a measure over steps start+1 .. end."""
         values = self.values_of(policy, measure)
-        span = values[..., self._place(self.horizon if end is None else end)]
+        span = values[..., self.place(self.horizon if end is None else end)]
         if start:
-            span = span - values[..., self._place(start)]
+            span = span - values[..., self.place(start)]
         mean, error = _mean_and_error(span[..., None])
         return float(mean[0]), float(error[0])
 
@@ -116,6 +125,21 @@ class Result:
         """
         mean, error = _mean_and_error((self.values_of(policy, measure) - self.values_of(other, measure))[..., -1:])
         return float(mean[0]), float(error[0])
+
+    def against_caller(self, policy: str, edges: Sequence[int] | None = None) -> list[Comparison]:
+        """A policy beside the caller's own order, in windows of lists between ``edges``, which must be checkpoints.
+
+        Only in :class:`~driftrank.environments.Traffic`, as :meth:`by_age` and :meth:`by_frequency`.
+        """
+        return windows(self, policy, edges)
+
+    def by_age(self, policy: str) -> list[Comparison]:
+        """A policy beside the caller's own order, by how often the query came before."""
+        return groups(self, policy, "age")
+
+    def by_frequency(self, policy: str) -> list[Comparison]:
+        """A policy beside the caller's own order, by how often the query comes in the whole run."""
+        return groups(self, policy, "frequency")
 
     def speed(self, policy: str) -> float:
         """Steps per second on all cores used; 0 if nothing was timed."""
@@ -134,6 +158,7 @@ class Result:
                 "mean": [_plain(x) for x in mean],
                 "se": [_plain(x) for x in error],
                 "clicks": _plain(self.curve(label, "clicks")[0][-1]),
+                **caller_summary(self, label),
                 **({"detection": self._detection(label)} if self._raised(label) else {}),
                 "steps_per_second": round(self.speed(label)),
             }
@@ -153,15 +178,20 @@ class Result:
     # -- for people ------------------------------------------------------------------------------------------------
 
     def table(self) -> Table:
-        """Policies from best to worst; with alarms per run, false alarms and mean delay if any were raised."""
+        """Policies from best to worst; with alarms per run, false alarms and mean delay if any were raised, and with
+        clicks a step against the caller's order if there is one."""
         rows: list[tuple[Any, ...]] = []
         for label in self.labels:
             mean, error = self.between(label)
             clicks = self.between(label, measure="clicks")[0] / self.horizon
-            rows.append((label, mean, error, clicks, self.speed(label) / 1e6, *self._alarm_columns(label)))
+            speed = self.speed(label) / 1e6
+            rows.append((label, mean, error, clicks, *self._gain(label), speed, *self._alarm_columns(label)))
         rows.sort(key=lambda row: (math.isnan(row[1]), row[1]))
-        head = ["policy", f"regret after {self.horizon:,} steps", "± s.e.", "clicks a step", "M steps/s"]
-        formats = [None, ".1f", ".1f", ".4f", ".1f"]
+        head = ["policy", f"regret after {self.horizon:,} steps", "± s.e.", "clicks a step"]
+        formats = [None, ".1f", ".1f", ".4f"]
+        if has_caller(self):
+            head, formats = [*head, "against the caller", "± s.e."], [*formats, "+.4f", ".4f"]
+        head, formats = [*head, "M steps/s"], [*formats, ".2f" if has_caller(self) else ".1f"]
         if any(map(self._raised, self.labels)):
             head += ["alarms", "false", "mean delay"]
             formats += [".1f", ".1f", ".0f"]
@@ -172,6 +202,12 @@ class Result:
         from driftrank.experiments.simulation.figure import plot_regret
 
         return plot_regret(self, ax)
+
+    def plot_against_caller(self) -> Figure:
+        """Clicks a list against the caller's order, over time and by the age of the query. Only in Traffic."""
+        from driftrank.experiments.simulation.caller_figure import caller_figure
+
+        return caller_figure(self)
 
     # -- for machines ----------------------------------------------------------------------------------------------
 
@@ -195,7 +231,7 @@ class Result:
         folder.mkdir(parents=True, exist_ok=True)
         with written(folder / "results.parquet") as path:
             pyarrow.parquet.write_table(self.to_arrow().replace_schema_metadata(metadata), path, compression="zstd")
-        facts = {name: getattr(self, name) for name in ("specs", "queries", "device", "busy", "stepped", "cores")}
+        facts = {name: getattr(self, name) for name in _DETAILS}
         written_text(folder / "summary.json", json.dumps(self.summary() | {"details": facts}, indent=1) + "\n")
         return folder
 
@@ -212,13 +248,14 @@ class Result:
             rows = pyarrow.parquet.read_table(folder / "results.parquet")
             details, labels = summary["details"], list(summary["policies"])
             steps = np.array(summary["policies"][labels[0]]["checkpoints"], np.int64)
-            values = long_values(rows, labels, details["queries"], summary["runs"], steps)
+            measures = tuple(details.get("measures", MEASURES))  # folders of 0.1.0 do not have it
+            values = long_values(rows, labels, details["queries"], summary["runs"], steps, measures)
         except (OSError, ValueError, KeyError, IndexError, TypeError, pyarrow.ArrowException) as error:
             raise ValueError(f"{folder}: does not hold a readable result ({error})") from error
         return cls(
             labels, details["specs"], details["queries"], summary["horizon"], summary["runs"], summary["seed"], steps,
             summary["breakpoints"], details["device"], summary["environment"], values, details["busy"],
-            details["stepped"], details["cores"], summary["seconds"],
+            details["stepped"], details["cores"], summary["seconds"], measures,
         )  # fmt: skip
 
     # -- inside ----------------------------------------------------------------------------------------------------
@@ -235,6 +272,13 @@ class Result:
         late = delay / detected if detected else None
         return {"alarms": _plain(alarms), "detected": _plain(detected), "delay": late, "false_alarms": _plain(false)}
 
+    def _gain(self, label: str) -> tuple[float, ...]:
+        """Clicks a list against the caller's order, and the standard error."""
+        if not has_caller(self):
+            return ()
+        (whole,) = windows(self, label, [0, self.horizon])
+        return whole.gain, whole.error
+
     def _alarm_columns(self, label: str) -> tuple[float, ...]:
         if not any(map(self._raised, self.labels)):
             return ()
@@ -246,7 +290,8 @@ class Result:
         check_known("policy", label, self.labels)
         return self.labels.index(label)
 
-    def _place(self, step: int) -> int:
+    def place(self, step: int) -> int:
+        """The index of a checkpoint."""
         place = int(np.searchsorted(self.checkpoints, step))
         if place == len(self.checkpoints) or self.checkpoints[place] != step:
             raise ValueError(f"step={step!r}: is not one of the checkpoints")
@@ -264,25 +309,30 @@ def run_rows(result: Result, places: Sequence[NDArray[Any]], values: NDArray[np.
         "query": dictionary_column(queries, result.queries),
         "run": column(runs.astype(np.int32)),
         "step": column(np.tile(result.checkpoints, values.shape[1])),
-        **{name: column(values[i].reshape(-1)) for i, name in enumerate(MEASURES)},
+        **{name: column(values[i].reshape(-1)) for i, name in enumerate(result.measures)},
     }
     return pyarrow.table(columns)
 
 
 def long_values(
-    rows: pyarrow.Table, labels: Sequence[str], queries: Sequence[str], runs: int, steps: NDArray[np.int64]
+    rows: pyarrow.Table,
+    labels: Sequence[str],
+    queries: Sequence[str],
+    runs: int,
+    steps: NDArray[np.int64],
+    measures: Sequence[str] = MEASURES,
 ) -> NDArray[np.float64]:
     """The long form as an array (measure, policy, query, run, checkpoint); NaN for runs without rows."""
     import pyarrow
     import pyarrow.compute
 
-    values = np.full((len(MEASURES), len(labels), len(queries), runs, len(steps)), np.nan)
+    values = np.full((len(measures), len(labels), len(queries), runs, len(steps)), np.nan)
     codes = [
         pyarrow.compute.index_in(rows[name].cast(pyarrow.string()), text_column(names)).to_numpy()
         for name, names in (("policy", labels), ("query", queries))
     ]
     place = (*codes, rows["run"].to_numpy(), np.searchsorted(steps, rows["step"].to_numpy()))
-    for i, name in enumerate(MEASURES):
+    for i, name in enumerate(measures):
         values[i][place] = rows[name].to_numpy()
     return values
 

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from driftrank.engine import MEASURES, Task, Unit
-from driftrank.engine.devices import Device, at_once, ready, run_on, unit_steps, word_for
+from driftrank.engine import Task, Unit
+from driftrank.engine.devices import Device, at_once, ready, run_on, suited, unit_runs, word_for
 from driftrank.environments.base import Environment
 from driftrank.experiments.simulation.breakpoints import marked_breakpoints
+from driftrank.experiments.simulation.caller import has_caller
+from driftrank.experiments.simulation.caller_figure import caller_figure
 from driftrank.experiments.simulation.figure import regret_figure
 from driftrank.experiments.simulation.folder import Interrupted, Journal, RunFolder
 from driftrank.experiments.simulation.result import Result
@@ -27,6 +29,8 @@ from driftrank.progress import Progress, chosen_progress
 from driftrank.validation import check_integer, check_text
 
 FIGURE = "regret.png"
+#: in traffic, beside it
+CALLER_FIGURE = "caller.png"
 
 #: called with every finished unit: label of the policy, unit, measures (run, checkpoint, measure), core-seconds
 OnUnit = Callable[[str, Unit, NDArray[np.float64], float], None]
@@ -67,8 +71,9 @@ def simulate(
         The number of evenly spaced steps to record at, or the steps. The horizon is always added, and so are
         breakpoints if they are few.
     folder
-        Write ``run.toml``, ``results.parquet``, ``summary.json`` and ``regret.png`` there. On Ctrl-C, finished runs are
-        kept, and :class:`~driftrank.experiments.simulation.folder.Interrupted` is raised.
+        Write ``run.toml``, ``results.parquet``, ``summary.json`` and ``regret.png`` there, and ``caller.png`` if the
+        environment is Traffic. On Ctrl-C, finished runs are kept, and
+        :class:`~driftrank.experiments.simulation.folder.Interrupted` is raised.
     resume
         Continue the simulation in the folder, if there is one: it must have the same settings, but may have fewer runs.
         The numbers are those of a simulation that was never stopped.
@@ -93,10 +98,12 @@ def simulate(
             simulation.run(place, bars, on_unit=on_unit)
         return simulation.result
     described = simulation.settings() | {"checkpoints": checkpoints} | dict(settings or {})
-    run_folder = RunFolder(folder, described, environment.queries, made=[FIGURE], resume=resume)
+    run_folder = RunFolder(folder, described, environment.queries, made=[FIGURE, CALLER_FIGURE], resume=resume)
     result = simulation.run_in(run_folder, device, progress, on_unit)
-    with written(run_folder.path / FIGURE) as path:
-        regret_figure(result).savefig(path, dpi=150)
+    figures = {FIGURE: regret_figure} | ({CALLER_FIGURE: caller_figure} if has_caller(result) else {})
+    for name, drawn in figures.items():
+        with written(run_folder.path / name) as path:
+            drawn(result).savefig(path, dpi=150)
     return result
 
 
@@ -137,15 +144,14 @@ class Simulation:
         steps = checkpoint_steps(horizon, checkpoints, marks if breakpoints else ())
         task = Task(tuple(chosen), environment, horizon, seed, steps)
         for policy in chosen:
-            for problem in {task.problem(query, policy) for query in environment.names}:
-                policy.fields(policy.parameters(problem))
+            task.check(policy)
         result = Result(
             labels=labels_of(chosen), specs=[policy.spec for policy in chosen], queries=environment.names,
             horizon=horizon, runs=runs, seed=seed, checkpoints=np.array(steps, np.int64),
             breakpoints=[step for step in marks if step in set(steps)], device=word_for(device),
             environment=type(environment).__name__,
-            values=np.full((len(MEASURES), len(chosen), len(environment.names), runs, len(steps)), np.nan),
-            busy=[0.0] * len(chosen), stepped=[0] * len(chosen),
+            values=np.full((len(task.measures), len(chosen), len(environment.names), runs, len(steps)), np.nan),
+            busy=[0.0] * len(chosen), stepped=[0] * len(chosen), measures=task.measures,
         )  # fmt: skip
         return cls(task, result, threads)
 
@@ -206,9 +212,9 @@ class Simulation:
             The runs (policy, query, run) that are to be finished at the end of each round; by default all, in one.
         """
         r, task = self.result, self.task
+        device = suited(device, task.environment)
         lines = r.labels if lines is None else lines
-        steps = unit_steps(device)
-        size = r.runs if steps is None else max(1, steps // task.horizon)
+        size = unit_runs(device, task, r.runs)
         earlier, begin = r.seconds, time.perf_counter()
         r.device, r.cores = word_for(device), at_once(device, self.threads)
         missing = ~r.finished

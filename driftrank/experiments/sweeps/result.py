@@ -397,7 +397,7 @@ class Sweep:
         trials = []
         for trial in self.trials:
             r = trial.result
-            result = {f.name: getattr(r, f.name) for f in dataclasses.fields(r) if f.name != "values"}
+            result = {f.name: getattr(r, f.name) for f in dataclasses.fields(r) if f.name not in ("values", "measures")}
             result["checkpoints"] = r.checkpoints.tolist()
             recommended = {label: dict(values) for label, values in trial.recommended.items()}
             trials.append(

@@ -11,8 +11,8 @@ QUERIES = yandex_like(3)
 
 def test_names() -> None:
     assert len({entry.name for entry in SUITE}) == len(SUITE)
-    # of the test problems of theorems, which are made to be hard, there are none; and Replay needs a log
-    assert {entry.environment for entry in SUITE} == set(environments()) - {"BLB", "LowerBound", "Replay"}
+    # of the test problems of theorems, which are made to be hard, there are none; Replay needs a log, Traffic time
+    assert {entry.environment for entry in SUITE} == set(environments()) - {"BLB", "LowerBound", "Replay", "Traffic"}
 
 
 def test_at_the_usual_horizon_times_are_the_defaults() -> None:

@@ -1,0 +1,1 @@
+"""Simulations of Traffic: one policy over all queries of a run."""

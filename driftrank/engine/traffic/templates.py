@@ -1,0 +1,215 @@
+"""The templates of Traffic: the lists of one run, what a query learns of its world, what a policy learns of a list."""
+
+# ruff: noqa: F821 - the capital names are bound when a policy is compiled
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from driftrank.engine.alarm_scoring import count_alarms, note_change
+from driftrank.engine.templates import Rows, reset
+from driftrank.environments.traffic.world import EPOCH, call_order, features_of, query_of, refresh, turn_to
+from driftrank.kernels import kernel
+from driftrank.kernels.rng import POLICY, USERS, derive
+from driftrank.kernels.structures import Candidates, Described, Event, Ranking
+
+#: places of the measures in ``totals``: those of all environments, the caller's value, those by age and by frequency
+_REGRET, _REWARD, _CLICKS, _BASELINE, _AGE, _FREQUENCY = 0, 1, 2, 7, 8, 24
+
+
+class States(NamedTuple):
+    """The states of all queries, a row each, and the state before the first list."""
+
+    floats: NDArray[np.float64]
+    ints: NDArray[np.int32]
+    fresh_floats: NDArray[np.float64]
+    fresh_ints: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    features: int  #: the place of the items' features in the floats; -1 if they are not written there
+    steps: NDArray[np.int64]  #: lists that a query has learnt from
+    seen: NDArray[np.int64]  #: its lists so far
+    origin: NDArray[np.int64]  #: steps before its last restart
+    frequency: NDArray[np.int8]  #: its group by the number of all its lists
+    watch: NDArray[np.float64]  #: the state of the alarm counts
+    best: NDArray[np.int32]  #: the best list
+    optimal: NDArray[np.float64]  #: its value
+    baseline: NDArray[np.float64]  #: the value of the caller's list
+
+
+class SharedRows(NamedTuple):
+    """The memory of the shared model."""
+
+    floats: NDArray[np.float64]
+    ints: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+
+
+class Pending(NamedTuple):
+    """Lists that the policy has not learnt from, a row each: as many as feedback is late, and one."""
+
+    query: NDArray[np.int64]
+    key: NDArray[np.uint64]
+    items: NDArray[np.uint32]  #: slots
+    score: NDArray[np.float64]
+    memo: NDArray[np.float64]
+    clicks: NDArray[np.int8]
+    token: NDArray[np.int64]
+    place: NDArray[np.float64]
+    dense: NDArray[np.float64]
+
+
+class Call(NamedTuple):
+    """Buffers for the candidates of one list."""
+
+    everyone: NDArray[np.uint32]  #: all slots
+    slots: NDArray[np.uint32]  #: in the caller's order
+    place: NDArray[np.float64]  #: by slot
+    prior: NDArray[np.float64]
+    dense: NDArray[np.float64]
+    scratch: NDArray[np.float64]
+    fixed: NDArray[np.int32]
+
+
+@kernel
+def group_of(n):
+    """The group of a number of lists: from 0, 10, 100, 1000 on."""
+    if n < 100:
+        return 0 if n < 10 else 1
+    return 2 if n < 1000 else 3
+
+
+@kernel
+def described(v, w, q, token, place, dense):
+    """Items as the shared model sees them; the request has one token, the query's topic, if there are topics."""
+    return Described(np.uint64(q), token, place, dense, w.topic[q : q + min(1, v.topics)])
+
+
+def simulate(
+    row, world_row, key, world_key, w, states, shared, pending, call, model, work, first, last, checkpoints, mark,
+    totals, out,
+):  # fmt: skip
+    """Advance one run from list ``first`` to ``last``; measures are copied to ``out`` at every checkpoint."""
+    p = PARAMETERS(row)
+    v = WORLD_PARAMETERS(world_row)
+    h = SHARED(shared.floats, shared.ints, shared.offsets)
+    L = call.slots.shape[0]
+    K = pending.items.shape[1]
+    late = pending.query.shape[0] - 1
+    if first == 1:
+        SHARED_INIT(p, h)
+    due = checkpoints[mark]
+    for i in range(first, last + 1):
+        turn_to(v, w, world_key, i)
+        q = query_of(w, world_key, i)
+        now = i % (late + 1)
+        list_key = derive(key, i)
+        pending.query[now] = q
+        pending.key[now] = derive(list_key, POLICY)
+        s = STATE(states.floats[q], states.ints[q], states.offsets)
+        pairs = slice(q * L, (q + 1) * L)
+        token = w.token[pairs]
+        alpha = w.alpha[pairs]
+        if w.epoch[q] != w.clock[EPOCH]:
+            CATCH_UP(p, s, v, w, world_key, q, states, pending.key[now], call, model, work)
+        baseline = states.baseline[q]
+        if v.jitter > 0.0:
+            call_order(v, w, world_key, i, q, call.slots, call.place)
+            baseline = VALUE(model, alpha, call.slots[:K], work)
+        going_on = 0.0
+        if SHARES:
+            for a in range(L):
+                features_of(v, w, q, a, call.dense[a * v.d : (a + 1) * v.d])
+            x = described(v, w, q, token, call.place, call.dense)
+            going_on = SHARED_PRIOR(p, h, x, call.prior)
+        t = states.steps[q] + 1 - states.origin[q]
+        e = Event(t, np.float64(t), pending.key[now])
+        r = Ranking(pending.items[now], pending.score[now], pending.memo[now], call.scratch)
+        RANK(p, s, e, Candidates(call.slots, token, call.prior, going_on), r)
+        value = VALUE(model, alpha, r.items, work)
+        regret = states.optimal[q] - value
+        totals[_REGRET] += regret
+        totals[_REWARD] += value
+        totals[_CLICKS] += CLICK(model, alpha, derive(list_key, USERS), r.items, pending.clicks[now])
+        totals[_BASELINE] += baseline
+        for at in (_AGE + 4 * group_of(states.seen[q]), _FREQUENCY + 4 * states.frequency[q]):
+            totals[at] += 1.0
+            totals[at + 1] += regret
+            totals[at + 2] += value
+            totals[at + 3] += baseline
+        states.seen[q] += 1
+        for k in range(K):
+            a = np.int64(r.items[k])
+            pending.token[now, k] = token[a]
+            if SHARES:
+                pending.place[now, k] = call.place[a]
+                features_of(v, w, q, a, pending.dense[now, k * v.d : (k + 1) * v.d])
+        if i > late:
+            LEARN(p, h, v, w, states, pending, (i - late) % (late + 1), totals)
+        if i == due:
+            for n in range(totals.shape[0]):
+                out[mark * totals.shape[0] + n] = totals[n]
+            mark += 1
+            due = checkpoints[mark]
+
+
+def catch_up(p, s, v, w, key, q, states, event_key, call, model, work):
+    """Bring a query up to date with its world: first its attraction, then the policy's state."""
+    L = call.slots.shape[0]
+    K = call.fixed.shape[0]
+    fresh = w.epoch[q] == 0
+    refresh(v, w, key, q)
+    alpha = w.alpha[q * L : (q + 1) * L]
+    best = states.best[q]
+    states.optimal[q] = OPTIMUM(model, alpha, best, work)
+    states.baseline[q] = VALUE(model, alpha, call.everyone[:K], work)
+    everyone = Candidates(call.everyone, w.token[q * L : (q + 1) * L], call.prior, 0.0)
+    if fresh:
+        states.steps[q] = 0
+        states.seen[q] = 0
+        for i in range(states.watch.shape[1]):
+            states.watch[q, i] = 0.0
+    if fresh or RESTARTS:
+        reset(Rows(states.floats[q], states.ints[q], states.fresh_floats, states.fresh_ints))
+        states.origin[q] = states.steps[q]
+    t = states.steps[q] + 1 - states.origin[q]
+    e = Event(t, np.float64(t), event_key)
+    for a in range(L):
+        if states.features >= 0 and (fresh or RESTARTS or w.fresh[a] == 2):
+            begin = states.features + a * v.d
+            features_of(v, w, q, a, states.floats[q, begin : begin + v.d])
+        if w.fresh[a] == 2 and not (fresh or RESTARTS):
+            FORGET(p, s, e, a)
+    if fresh or RESTARTS:
+        INIT(p, s, e, everyone)
+    REVEAL(p, s, e, everyone, alpha, best, call.fixed)
+    note_change(states.watch[q], alpha, w.fresh, states.seen[q] + 1)
+
+
+def learn(p, h, v, w, states, pending, n, totals):
+    """Let the policy learn from a list, if it still has the items."""
+    q = pending.query[n]
+    L = w.fresh.shape[0]
+    r = Ranking(pending.items[n], pending.score[n], pending.memo[n], pending.score[n, :0])
+    clicks = pending.clicks[n]
+    t = states.steps[q] + 1 - states.origin[q]
+    e = Event(t, np.float64(t), pending.key[n])
+    observed = OBSERVED(p, e, r, clicks)
+    if SHARES:
+        x = described(v, w, q, pending.token[n], pending.place[n], pending.dense[n])
+        SHARED_LEARN(p, h, e, r, x, clicks, observed)
+    for k in range(r.items.shape[0]):
+        if w.token[q * L + r.items[k]] != pending.token[n, k]:
+            return
+    s = STATE(states.floats[q], states.ints[q], states.offsets)
+    heard = ALARMED(p, s)
+    UPDATE(p, s, e, r, clicks, observed)
+    states.steps[q] += 1
+    raised = ALARMED(p, s)
+    while heard < raised:
+        a, everything = ALARM(p, s, heard)
+        count_alarms(states.watch[q], a, everything, states.seen[q], totals)
+        heard += 1

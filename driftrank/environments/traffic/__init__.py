@@ -1,0 +1,1 @@
+"""Traffic: all queries of a ranker, its world, and its users."""

@@ -1,0 +1,71 @@
+"""The figure of a simulation of Traffic: clicks a list against the caller's order."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from driftrank.experiments.simulation.caller import groups, windows
+from driftrank.experiments.simulation.figure import MOST_INSIDE
+from driftrank.reporting.plot_style import beautify, mark_breakpoints, new_figure, styles
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from driftrank.experiments.simulation.result import Result
+
+#: points of a line: more would show the noise of the stream of queries
+_POINTS = 20
+
+
+def caller_figure(result: Result) -> Figure:
+    """Clicks a list against the caller's order: over time, and by how often the query came before."""
+    figure = new_figure(10.0, 4.2)
+    over_time, by_age = figure.subplots(1, 2, sharey=True)
+    _plot_over_time(result, over_time)
+    _plot_by_age(result, by_age)
+    for ax in (over_time, by_age):
+        ax.axhline(0.0, color="0.4", linewidth=1.0, zorder=0)
+        for side in ("top", "right"):
+            ax.spines[side].set_visible(False)
+    handles, labels = over_time.get_legend_handles_labels()
+    columns = 4 if len(labels) > 3 else len(labels)
+    size = 9 if len(labels) <= MOST_INSIDE else 7
+    figure.legend(handles, labels, frameon=False, loc="outside upper center", ncols=columns, fontsize=size)
+    return figure
+
+
+def _plot_over_time(result: Result, ax: Axes) -> None:
+    steps = result.checkpoints.tolist()
+    chosen = np.unique(np.linspace(0, len(steps) - 1, min(_POINTS, len(steps))).round().astype(int))
+    edges = sorted({0, *(steps[i] for i in chosen), *result.breakpoints})
+    middles = [(begin + end) / 2 for begin, end in itertools.pairwise(edges)]
+    for label, style in styles(result.labels).items():
+        rows = windows(result, label, edges)
+        gain, error = np.array([row.gain for row in rows]), np.array([row.error for row in rows])
+        ax.plot(middles, gain, label=label, linewidth=1.6, **style)
+        ax.fill_between(middles, gain - error, gain + error, color=style["color"], alpha=0.2, linewidth=0)
+    ax.plot(middles, [row.best - row.caller for row in rows], color="0.6", linewidth=1.2, label="best list")
+    mark_breakpoints(ax, result.breakpoints)
+    ax.set_xlim(0, result.horizon)
+    ax.set_xlabel("list")
+    ax.set_ylabel("clicks a list, less those of the caller's order")
+    beautify(ax)
+    ax.yaxis.set_major_formatter(lambda value, _: f"{value:+g}" if value else "0")
+
+
+def _plot_by_age(result: Result, ax: Axes) -> None:
+    found = {label: groups(result, label, "age") for label in result.labels}
+    names = [row.name for row in next(iter(found.values()))]
+    for n, (label, style) in enumerate(styles(result.labels).items()):
+        at = np.arange(len(names)) + 0.4 * ((n + 0.5) / len(found) - 0.5)
+        rows = found[label]
+        ax.errorbar(
+            at, [row.gain for row in rows], [row.error for row in rows], fmt="o", markersize=5, color=style["color"]
+        )
+    ax.plot(np.arange(len(names)), [row.best - row.caller for row in rows], "_", color="0.6", markersize=40)
+    ax.set_xticks(np.arange(len(names)), names)
+    ax.set_xlabel("lists of the query before")
