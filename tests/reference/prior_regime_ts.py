@@ -63,6 +63,7 @@ class PriorRegimeTS(plain.CascadeRegimeTS):
         """``prior`` is a pair (A, B) by item; ``candidates`` are in the caller's order."""
         candidates = list(range(self.L)) if candidates is None else list(candidates)
         self.prior = dict.fromkeys(candidates, (0.5, 0.5)) if prior is None else prior
+        self.factor = 2 if going_on is None else 1
         if going_on is None:
             going_on = self.reading[0] / sum(self.reading)
         self.going_on, self.key = going_on if self.stops else 1.0, key
@@ -99,7 +100,7 @@ class PriorRegimeTS(plain.CascadeRegimeTS):
     def _theta(self, t, a, key, regime, n):
         item, own = self.items[a], key_below(key, self.token(a))
         c, (A, B) = self.sharpness + self.early / t, self.prior[a]
-        look = min(0.01, self.vigilance * (1 + self.changes) / (self.B + n * t))
+        look = self.factor * min(0.01, self.vigilance * (1 + self.changes) / (self.B + n * t))
         u, q = plain._uniform(own), 1 - (1 - item.pending) * math.exp(-look * (t - item.last - 1))
         if u < q:
             shapes = self.change(a)

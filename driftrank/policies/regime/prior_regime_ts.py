@@ -39,6 +39,8 @@ from driftrank.validation import check_integer, check_number
 
 #: stages of an item: never observed; observed; observed, and a change was declared
 _NEW, _OBSERVED, _CHANGED = 0, 1, 2
+#: exploration of items not observed for long, relative to that with a shared model: nothing else says what to explore
+_WITHOUT_PRIOR = 2.0
 #: a root with more weight is taken for the whole posterior
 _CERTAIN = 0.9999
 
@@ -135,7 +137,7 @@ class PriorRegimeTS(Policy):
     change_mean: float = 0.2
     sharpness: float = 1.5
     early_sharpness: float = 64.0
-    vigilance: float = 0.5
+    vigilance: float = 0.25
     hazard_changes: float = 0.5
     hazard_steps: float = 1000.0
     hypotheses: int = 8
@@ -214,6 +216,8 @@ class PriorRegimeTS(Policy):
         theta = r.scratch[:slots]
         mean = r.scratch[slots : 2 * slots]
         h = exploration_hazard(p, s, e.t, n)
+        if c.going_on == 0.0:
+            h *= _WITHOUT_PRIOR
         g = draw_regime(s, uniform(derive(e.key, REGIME))) if s.regime[1] > 0 else -1
         sharpness = p.sharpness + p.early_sharpness / e.t
         going_on = _going_on(p, s, c)
