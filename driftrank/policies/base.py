@@ -148,6 +148,11 @@ class Policy:
         """The arrays of the state, given the resolved parameters."""
         raise NotImplementedError(f"{type(self).__name__} does not define its state")
 
+    @property
+    def shares(self) -> bool:
+        """True if the policy has a shared model."""
+        return type(self).shared_fields is not Policy.shared_fields
+
     def shared_fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
         """The arrays of the shared model, which learns from all queries of a ranker; none: there is no such model."""
         return {}
