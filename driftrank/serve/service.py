@@ -205,7 +205,7 @@ class Service:
 
     def _rank(self, ranker: Ranker, request: RankRequest, now: float) -> Ranked | NewRecord:
         """The impression that was served for this event id, or a new one."""
-        checked = CheckedRequest(self.settings, ranker.settings, request)
+        checked = CheckedRequest(self.settings, ranker.settings, request, shares=ranker.shares)
         event_id = request.event_id
         if event_id is None:
             event_id = f"{int(now * 1000):x}-{os.urandom(8).hex()}"
@@ -343,7 +343,10 @@ class Service:
         except MemoryError:
             size = math.inf
         if size > most:
-            raise ValueError(f"policy={policy.spec!r}: a query takes {size:.3g} bytes, more than the memory for all")
+            raise ValueError(
+                f"policy={policy.spec!r}: a query or its shared model takes {size:.3g} bytes, "
+                "more than the memory for all"
+            )
 
     async def _set(self, name: str, settings: RankerSettings) -> None:
         await self.append([self._setting(name, settings)], urgent=True)
