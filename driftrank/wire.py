@@ -112,7 +112,17 @@ class RankerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     keys: list[str] = []  #: hashes of keys with access to this ranker (from ``driftrank key``)
 
 
-class RankerInfo(Struct, frozen=True):
+class SharedState(Struct, frozen=True):
+    """The shared model of a ranker: what all its queries have learnt together."""
+
+    columns: list[str]  #: of the model in use: place, query, item, features, crosses; the simplest that explains clicks
+    strength: float  #: the number of observations that the prior of an item is worth
+    going_on: float  #: the probability that a user goes on after an item without a click
+    places: dict[int, float]  #: attraction by place in the caller's order, without other columns
+    bytes: int  #: of memory
+
+
+class RankerInfo(Struct, frozen=True, omit_defaults=True):
     """A ranker: its settings and counts."""
 
     name: str
@@ -122,9 +132,10 @@ class RankerInfo(Struct, frozen=True):
     steps: int  #: rankings learnt from so far
     clicks: int
     pending: int  #: rankings whose feedback window is open
+    shared: SharedState | None = None  #: if the policy has a shared model
 
 
-class ItemState(Struct, frozen=True):
+class ItemState(Struct, frozen=True, omit_defaults=True):
     """The state of an item."""
 
     id: ItemId
@@ -134,6 +145,11 @@ class ItemState(Struct, frozen=True):
     score: float | None
     last_offered: float  #: time of the last call that offered it, seconds since 1970
     last_change: int | None  #: step of the last change detected on it
+    #: if the policy has a shared model, and an item was observed
+    prior: float | None = None  #: the estimate that it would have without the observations of this query
+    strength: float | None = None  #: the number of observations that the prior is worth
+    place: int | None = None  #: where the caller had it when it was last shown
+    because: dict[str, float] | None = None  #: what place, query, item, ... add to the logit of the prior
 
 
 class QueryState(Struct, frozen=True):
@@ -147,7 +163,7 @@ class QueryState(Struct, frozen=True):
     clicks: int
     last_change: int | None  #: step of the last change detected, on any item
     changes: int  #: changes detected so far
-    items: list[ItemState]
+    items: list[ItemState]  #: best estimate first
 
 
 class WarmRow(Struct, frozen=True, forbid_unknown_fields=True):

@@ -151,7 +151,7 @@ def choose(ranker: Ranker, learner: Learner, request: CheckedRequest, arm: str, 
         chosen = Chosen(shown, "b" * free, [None] * free)
         if arm == "shadow" and ranker.shared is not None and not pinned:  # a holdout teaches nobody
             ranking = learner.adopt(shown, now=now, key=key, prior=_prior(ranker.shared, learner, request, shown))
-            chosen = chosen._replace(memo=_memo(ranking), places=_places(ranking, request))
+            chosen = chosen._replace(memo=memo_of(ranking), places=_places(ranking, request))
     elif not free:
         chosen = Chosen([], "", [])
     elif ranker.shared is not None:
@@ -177,7 +177,7 @@ def _ranked(learner: Learner, candidates: list[ItemId], k: int, now: float, key:
         "".join(["l" if item in best else "e" for item in ranking]),
         [x if isfinite(x) else None for x in ranking.scores.tolist()],
         None if ranking.propensities is None else ranking.propensities.tolist(),
-        _memo(ranking) if learner.policy.memo else None,
+        memo_of(ranking) if learner.policy.memo else None,
     )
 
 
@@ -192,7 +192,7 @@ def _ranked_with_prior(
         "".join(["e" if new else "l" if item in learner else "o" for item, new in zip(ranking, explored, strict=True)]),
         ranking.scores.tolist(),
         None if ranking.propensities is None else ranking.propensities.tolist(),
-        _memo(ranking),
+        memo_of(ranking),
         _places(ranking, request),
     )
 
@@ -206,7 +206,8 @@ def _prior(shared: SharedModel, learner: Learner, request: CheckedRequest, candi
     return learner.prior(candidates, shared=shared, ordered=request.ordered, places=places)
 
 
-def _memo(ranking: RankedItems) -> bytes:
+def memo_of(ranking: RankedItems) -> bytes:
+    """The policy's notes, as records contain them."""
     return ranking.memo.astype("<f8", copy=False).tobytes()
 
 
