@@ -40,8 +40,8 @@ class RankRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     pinned: dict[str, int] = {}  #: item to position, 1 is the top
     #: the ranking without this service; by default the items as given. A policy with a shared model starts from it.
     baseline: list[ItemId] | None = None
-    items_unordered: bool = False  #: the order of the items means nothing
     defer: bool = False  #: the ranking may never be shown: nothing is learnt from it until it is activated
+    items_unordered: bool = False  #: the order of the items means nothing
 
 
 class RankedItem(Struct, frozen=True):

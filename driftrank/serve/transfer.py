@@ -54,10 +54,11 @@ class Transfer:
                 record = self._warm(ranker, row, now, trial, f"{batch}/{n}")
             except ValueError as error:
                 raise Refused(422, "bad request", f"row {n + 1}: {error}") from None
-            if n % _ROWS == _ROWS - 1:  # a row that is tried takes as long as a request
+            if trial.shared is not None and n % _ROWS == _ROWS - 1:  # such a row takes as long as a request
                 await asyncio.sleep(0)
             # with the generation: what a reset has forgotten may be sent again
             records.append(NewRecord(f"w/{name}/{since}/{batch}/{n}", record))
+        self._check_same(ranker, since)
         new = 0
         for at in range(0, len(records), 1000):
             await service.maintenance.memory_free.wait()

@@ -381,8 +381,8 @@ def test_items_that_vanish_are_forgotten(tmp_path):
 
 
 def test_a_model_larger_than_the_memory_is_refused(tmp_path):
-    with Harness(tmp_path, memory="4MB") as harness, harness.refused(422, "or its shared model takes"):
-        harness.put("shop", policy="PriorRegimeTS:hash_bits=16")
+    with Harness(tmp_path, memory="64MB") as harness, harness.refused(422, "or its shared model takes"):
+        harness.put("shop", policy="PriorRegimeTS:hash_bits=20")
 
 
 # -- what it shows -----------------------------------------------------------------------------------------------------

@@ -22,6 +22,8 @@ from driftrank.wire import ItemId
 _FORMAT = 1
 #: bytes of the Python objects around a learner, about; of an item whose state is a query's, besides the tables
 _AROUND, _PER_ITEM, _PER_OBSERVED = 1500, 150, 24
+#: bytes that a shared model may take even if the memory for queries is smaller
+_MOST_MODEL = 2**26
 
 
 class _Saved(Struct, array_like=True):
@@ -244,9 +246,9 @@ def warm_up(policy: Policy, k: int, horizon: int | None, max_bytes: int) -> int:
     """
     problem = RankingProblem(max(k, 2), k, horizon, horizon, int(policy.contextual))
     compiled = CompiledPolicy.cached(policy, problem)
-    for layout in (compiled.layout, compiled.shared_layout):
+    for layout, most in ((compiled.layout, max_bytes), (compiled.shared_layout, max(max_bytes, _MOST_MODEL))):
         floats, ints = layout.sizes
-        if (size := 8 * floats + 4 * ints) > max_bytes:
+        if (size := 8 * floats + 4 * ints) > most:
             return size
     rows = [[0.0], [1.0]] if policy.contextual else None
     learner = new_learner(policy, k, () if policy.shares else ["a", "b"], rows, 0, horizon, "")
