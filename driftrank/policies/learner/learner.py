@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from driftrank.kernels.rng import policy_key, run_key
+from driftrank.kernels.rng import key_of, policy_key, run_key
 from driftrank.policies.alarms import Alarm, forget_alarms, read_alarms
 from driftrank.policies.base import Policy, RankingProblem
 from driftrank.policies.estimates import Belief, belief
@@ -41,6 +41,7 @@ class _Offer(NamedTuple):
     slots: NDArray[np.uint32]
     token: NDArray[np.int64]  #: by slot
     names: list[Any]  #: by slot
+    place: NDArray[np.intp]  #: by slot: the place among the candidates
 
 
 class Learner:
@@ -91,7 +92,7 @@ class Learner:
         problem = RankingProblem(L, k, horizon, horizon, 0 if rows is None else rows.shape[1])
         check_integer("seed", seed, 0)
         check_integer("run", run, 0)
-        self._key = run_key(seed, query, run)
+        self._key, self._query = run_key(seed, query, run), key_of(query)
         self._where = {"seed": seed, "query": query, "run": run}
         self.steps = 0  #: updates so far
         self._compile(CompiledPolicy.cached(policy, problem))
@@ -193,7 +194,7 @@ class Learner:
         ranking._slots, ranking._table = items, self._table
         ranking.explored = self.policy.explored(score, memo)
         if prior is not None:
-            ranking.described = described_at(prior.described, _positions(slots, items))
+            ranking.described = described_at(prior.described, offer.place[items])
         return ranking
 
     def adopt(
@@ -507,7 +508,7 @@ class Learner:
         learner._sparse = header.get("sparse", False)
         learner._described = header["features"] is not None
         learner._where = header["where"]
-        learner._key = run_key(**header["where"])
+        learner._key, learner._query = run_key(**header["where"]), key_of(header["where"]["query"])
         width = 0
         if policy.contextual:
             width = header["features"] if learner._described else len(one_hot(len(slots)))
@@ -575,7 +576,7 @@ class Learner:
         items: Sequence[Item] = range(len(offer.slots))
         if dense is not None:  # may be given by name
             items = [offer.names[slot] for slot in offer.slots.tolist()]
-        query, tokens = str(self._where["query"]), offer.token[offer.slots]
+        query, tokens = self._query, offer.token[offer.slots]
         return self.shared.prior(describe(query, items, ordered=ordered, dense=dense, crosses=crosses, tokens=tokens))
 
     def _with_prior(
@@ -656,11 +657,13 @@ class Learner:
         """Candidates in these slots; ``items`` names them if some have no state."""
         L = self.compiled.problem.L
         more = np.flatnonzero(slots >= L).tolist() if len(slots) else []
+        place = np.empty(L + len(more), np.intp)
+        place[slots] = np.arange(len(slots))
         if not more:
-            return _Offer(slots, self._token, self._slots)
+            return _Offer(slots, self._token, self._slots, place)
         names = [items[j] for j in more]
         tokens = np.array([token_of(item) for item in names], np.int64)
-        return _Offer(slots, np.append(self._token, tokens), [*self._slots, *names])
+        return _Offer(slots, np.append(self._token, tokens), [*self._slots, *names], place)
 
     def _slots_of(self, items: Iterable[Item]) -> NDArray[np.uint32]:
         """The slots of distinct items; those beyond the state's for unknown ones, if they are allowed."""
@@ -734,9 +737,3 @@ def _distinct(items: Iterable[Item]) -> list[Any]:
         twice = next(item for n, item in enumerate(out) if item in out[:n])
         raise ValueError(f"items: {twice!r} occurs twice")
     return out
-
-
-def _positions(slots: NDArray[np.uint32], shown: NDArray[np.uint32]) -> NDArray[np.intp]:
-    """The places of slots in a list of distinct ones."""
-    order = np.argsort(slots)
-    return order[np.searchsorted(slots, shown, sorter=order)]

@@ -110,9 +110,15 @@ class PriorRegimeTS(Policy):
     Examples
     --------
     >>> import driftrank as dr
-    >>> learner = dr.PriorRegimeTS().start(items=["a", "b", "c"], k=2, seed=0)
-    >>> learner.rank()
-    ['a', 'b']
+    >>> model = dr.SharedModel(dr.PriorRegimeTS())
+    >>> learner = model.policy.start(items=(), k=2, slots=2, query="shoes", shared=model, seed=0)
+    >>> learner.rank(["x", "y", "z"])  # at first the caller's order
+    ['x', 'y']
+    >>> for _ in range(9):
+    ...     ranking = learner.rank(["x", "y", "z"])
+    ...     learner.update(ranking, clicks="y" if "y" in ranking else None)
+    >>> learner.rank(["x", "y", "z"])[0]
+    'y'
     """
 
     choices = {**Policy.choices, "ties": TIES}
