@@ -129,7 +129,7 @@ def _prepare(ranker: Ranker, name: str, query: Query | None, request: CheckedReq
 
 
 def _offered(query: Query | None, request: CheckedRequest, *, shares: bool) -> list[ItemId] | None:
-    """The candidates, of which the query has a state or is to get one; None if they are all items of the query."""
+    """The candidates that the record must name; None if they are all items of the query."""
     items = request.items
     if shares:
         known: Iterable[ItemId] = query.seen if query else ()

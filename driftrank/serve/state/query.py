@@ -130,15 +130,15 @@ class Query:
             add_items(learner, [], items, features)
         learner.update(ranking, click_positions(clicks, len(ranking)), now=now)
         if learner.open:
-            self._observe(ranking, now, anew=bool(new))
+            self._observe(ranking, now, added=bool(new))
         self.now = now
         self.clicks += len(clicks)
         if not learner.steps & 255:
             self.measure()  # windows grow
 
-    def _observe(self, ranking: Sequence[ItemId], now: float, *, anew: bool) -> None:
+    def _observe(self, ranking: Sequence[ItemId], now: float, *, added: bool) -> None:
         """Note the items of a learner that adds and drops them by itself, and where the caller had them."""
-        if anew:
+        if added:
             items: list[ItemId] = self.learner.items  # type: ignore[assignment]
             self.seen = {item: self.seen.get(item, now) for item in items}
             self.places = {item: place for item, place in self.places.items() if item in self.seen}
@@ -147,7 +147,7 @@ class Query:
             for item, place in zip(ranking, described.place.tolist(), strict=True):
                 if item in self.seen:
                     self.places[item] = int(place)
-        if anew:
+        if added:
             self.measure()
 
     def _forget_items(self, before: float) -> None:

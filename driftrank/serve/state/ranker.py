@@ -48,7 +48,7 @@ class Ranker:
 
     @property
     def shared(self) -> SharedModel | None:
-        """What all queries have learnt together; None if the policy has no shared model. Made when first used."""
+        """The model of all queries, made when first used; None if the policy has none."""
         if self._shared is None and self.shares:
             self._shared = SharedModel(self.policy)
         return self._shared
