@@ -231,8 +231,7 @@ class Learner:
             raise ValueError("shared: must be given to a learner without a shared model")
         offer = self._candidates(candidates)
         tokens = offer.token[offer.slots]
-        query = str(self._where["query"])
-        return shared.prior(describe(query, range(len(tokens)), ordered=ordered, places=places, tokens=tokens))
+        return shared.prior(describe(self._query, range(len(tokens)), ordered=ordered, places=places, tokens=tokens))
 
     def update(
         self, ranking: Sequence[Item], clicks: Any = None, *, item: Item | None = None, now: float | None = None
@@ -661,7 +660,7 @@ class Learner:
         place[slots] = np.arange(len(slots))
         if not more:
             return _Offer(slots, self._token, self._slots, place)
-        names = [items[j] for j in more]
+        names = _distinct([items[j] for j in more])
         tokens = np.array([token_of(item) for item in names], np.int64)
         return _Offer(slots, np.append(self._token, tokens), [*self._slots, *names], place)
 
@@ -670,16 +669,16 @@ class Learner:
         if not isinstance(items, list):
             items = _distinct(items)
         try:
-            if not self.open and len(set(items)) == len(items):
-                return np.fromiter(map(self._slot_of.__getitem__, items), np.uint32, len(items))
+            if len(set(items)) == len(items):
+                if not self.open:
+                    return np.fromiter(map(self._slot_of.__getitem__, items), np.uint32, len(items))
+                slots = np.array(list(map(self._slot_of.get, items, repeat(-1))))
+                unknown = np.flatnonzero(slots < 0)
+                if len(unknown):
+                    slots[unknown] = np.arange(self.compiled.problem.L, self.compiled.problem.L + len(unknown))
+                return slots.astype(np.uint32)
         except (KeyError, TypeError):
             pass
-        if self.open:
-            items = _distinct(items)
-            slots = np.fromiter(map(self._slot_of.get, items, repeat(-1)), np.int64, len(items))
-            unknown = slots < 0
-            slots[unknown] = np.arange(self.compiled.problem.L, self.compiled.problem.L + np.count_nonzero(unknown))
-            return slots.astype(np.uint32)
         return np.array([self._slot(item) for item in _distinct(items)], np.uint32)  # raises the precise error
 
     def _slot(self, item: Item) -> int:

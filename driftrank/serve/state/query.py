@@ -197,16 +197,19 @@ def served_list(record: Ranked | Warm, policy: Policy, n: int | None = None) -> 
     if record.memo is None and isinstance(record, Warm):
         return shown
     n, width = len(shown), policy.memo
-    memo = np.full(n * width, -1.0) if record.memo is None else np.frombuffer(record.memo, "<f8")[: n * width]
-    described = None
-    if policy.shares and record.memo is not None:
+    if record.memo is None:
+        return RankedItems(shown, np.zeros(n), np.full(n * width, -1.0), record.key)  # type: ignore[return-value]
+    memo, described = np.frombuffer(record.memo, "<f8")[: n * width].copy(), None
+    if policy.shares:
         places = record.places[:n] if isinstance(record, Ranked) else range(1, n + 1)
-        described = describe(record.query, shown, ordered=False, places=places or None)
+        described = describe(record.query, shown, ordered=False, places=np.array(places, float) if places else None)
     return RankedItems(shown, np.zeros(n), memo, record.key, described=described)  # type: ignore[return-value]
 
 
-def click_positions(clicks: Sequence[int], n: int) -> NDArray[np.int8]:
-    """The clicks on a ranking of ``n`` items as a vector."""
+def click_positions(clicks: Sequence[int], n: int) -> NDArray[np.int8] | int | None:
+    """The clicks on a ranking of ``n`` items, as learners accept them: as a vector, if there are several."""
+    if len(clicks) <= 1:
+        return clicks[0] if clicks else None
     vector = np.zeros(n, np.int8)
     for position in clicks:
         vector[position - 1] = 1
