@@ -91,7 +91,7 @@ def _attraction(rank: int) -> float:
 
 
 class Ranking(NamedTuple):
-    """What became of one request."""
+    """The ranking of one request, and its expected clicks."""
 
     query: int
     live: bool
