@@ -42,6 +42,7 @@ from driftrank.serve.log.records import Activated, Clicked, Final, Ranked, Recor
 from driftrank.serve.log.store.base import LogEntry, Snapshot  # noqa: E402
 from driftrank.serve.log.store.sqlite import SQLiteStore  # noqa: E402
 from driftrank.serve.metrics import Metrics  # noqa: E402
+from driftrank.serve.state.checkpoint import shared_name  # noqa: E402
 from driftrank.serve.state.query import Query  # noqa: E402
 from driftrank.serve.state.state import State  # noqa: E402
 
@@ -54,6 +55,8 @@ RANKERS = {
     "collecting": ("CascadeDUCB", 'wait = 0.8\nsecond_click = "update"'),
     # its queries are reset and deleted, and items come and go
     "restless": ("CascadeUCB1", "wait = 0.3\nforget_items = 2.0"),
+    # its queries learn together, and items come and go
+    "sharing": ("PriorRegimeTS:hash_bits=8", "wait = 0.8\nforget_items = 2.0"),
 }
 #: rankers whose learners are driven directly
 STEADY = ("patient", "silent", "collecting")
@@ -219,7 +222,7 @@ class Client:
                 "query": f"q{self._random.randrange(QUERIES)}", "items": ITEMS,
                 "event_id": f"{self._number}-{self._made}",
             }  # fmt: skip
-            if ranker == "restless":
+            if ranker in ("restless", "sharing"):
                 body["items"] = self._random.sample([*ITEMS, *(f"new-{n}" for n in range(30))], 6)
             if self._random.random() < 0.2:
                 body["defer"] = True
@@ -362,7 +365,7 @@ async def final_state(server: Server) -> tuple[dict[str, Any], dict[tuple[str, s
     while True:
         _, found = await connection.call("GET", "/v1/rankers")
         infos = {info["name"]: info for info in found}
-        if all(infos[name]["pending"] == 0 for name in ("silent", "collecting", "restless")):
+        if all(infos[name]["pending"] == 0 for name in ("silent", "collecting", "restless", "sharing")):
             break
         if time.monotonic() > until:
             raise SystemExit(f"feedback windows do not end: {infos}")
@@ -502,6 +505,10 @@ def check_state(
         for what, count in counts.items():
             if count != info[what]:
                 seen.fails(f"ranker {name}: {what} {info[what]}, the log gives {count}")
+        if r.shared_seq:
+            stored = store.get_snapshot(shared_name(name))  # written when it was stopped
+            if stored is None or r.shared is None or (stored.seq, stored.body) != (r.shared_seq, r.shared.to_bytes()):
+                seen.fails(f"ranker {name}: the log gives another shared model")
     return len(folded)
 
 

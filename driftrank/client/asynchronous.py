@@ -58,9 +58,13 @@ class AsyncClient(Core):
         pinned: Mapping[str, int] | None = None,
         baseline: Iterable[ItemId] | None = None,
         defer: bool = False,
+        items_unordered: bool = False,
         fallback: bool = False,
     ) -> RankResponse:
         """Rank items for a query.
+
+        The service starts from the order of ``baseline``, by default that of the items; ``items_unordered`` says that
+        it means nothing.
 
         With ``fallback`` the call returns within ``timeout``: if the service does not answer, the result is the
         baseline (by default the items as given) with an empty event id. Feedback for it is not sent.
@@ -69,6 +73,7 @@ class AsyncClient(Core):
             query, calls.listed("items", items), k, event_id or calls.new_event_id(),
             calls.listed("excluded", excluded), dict(pinned or {}),
             None if baseline is None else calls.listed("baseline", baseline), defer,
+            items_unordered,
         )  # fmt: skip
         call = Call("POST", f"{self._path}/rank", RankResponse, calls.encoded(request, RankRequest))
         return await self._rank(call, (lambda: calls.fallback(request)) if fallback else None)

@@ -95,7 +95,7 @@ class Drive:
                 settings = before.settings
                 if settings.k < environment.k:
                     raise ValueError(f"k={environment.k}: the ranker {self.ranker!r} shows at most {settings.k}")
-                if check and (reason := why_ranker_not_checked(settings)):
+                if check and (reason := why_ranker_not_checked(before, environment)):
                     raise ValueError(f"check: {reason}")
                 if check:
                     await _check_fresh(client, environment)

@@ -12,9 +12,10 @@ from driftrank.engine import Simulator, Task, Unit
 from driftrank.engine.users import Users
 from driftrank.environments.base import Environment
 from driftrank.policies.base import Policy
+from driftrank.policies.learner.shared_model import SharedModel
 from driftrank.policies.parameters import is_duration
 from driftrank.policies.registry import default_policy, parse_policy
-from driftrank.wire import RankerSettings
+from driftrank.wire import RankerInfo, RankerSettings
 
 if TYPE_CHECKING:
     from driftrank.drive.drive import Drive
@@ -58,9 +59,14 @@ def why_not_checked(drive: Drive, environment: Environment) -> str:
     return ""
 
 
-def why_ranker_not_checked(settings: RankerSettings) -> str:
+def why_ranker_not_checked(info: RankerInfo, environment: Environment) -> str:
     """The reason why a ranker cannot be compared with a simulation; empty if it can."""
+    settings = info.settings
     policy = policy_of(settings)
+    if policy.shares and len(environment.names) > 1:
+        return f"queries of {policy.spec} learn together, in the order of their requests: check a single query"
+    if policy.shares and info.steps:
+        return f"the ranker has learnt from {info.steps} lists, which its shared model has not forgotten: reset it"
     if settings.mode != "live" or settings.holdout:
         return "the ranker must be live, without a holdout"
     if settings.second_click != "refuse":
@@ -71,7 +77,7 @@ def why_ranker_not_checked(settings: RankerSettings) -> str:
 
 
 def policy_of(settings: RankerSettings) -> Policy:
-    return default_policy() if settings.policy is None else parse_policy(settings.policy)
+    return default_policy(shared=True) if settings.policy is None else parse_policy(settings.policy)
 
 
 def compare_with_simulation(result: DriveResult, settings: RankerSettings, environment: Environment) -> SimulationCheck:
@@ -86,7 +92,8 @@ def compare_with_simulation(result: DriveResult, settings: RankerSettings, envir
         if difference is None and other.any():
             difference = (query, int(np.argmax(other)) + 1)
     simulator = (
-        (settings.k, settings.seed) == (environment.k, result.seed)
+        not policy.shares  # the simulator's queries have no shared model
+        and (settings.k, settings.seed) == (environment.k, result.seed)
         and settings.horizon is not None
         and result.steps <= settings.horizon <= _MAX_STEPS // len(result.queries)
     )
@@ -108,18 +115,19 @@ def learner_lists(
     policy: Policy, settings: RankerSettings, environment: Environment, query: str, seed: int, steps: int
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
     """The lists of a learner with the ranker's settings, and the cumulative regret."""
-    items = range(len(environment.queries[query]))
+    items = list(range(len(environment.queries[query])))
     features = environment.features(query) if policy.contextual else None
+    shared = SharedModel(policy) if policy.shares else None  # then items get a state when they are observed
     learner = policy.start(
-        items, settings.k, features=features, seed=settings.seed, horizon=settings.horizon, query=query,
-        slots=max(settings.k, len(items)),
+        () if shared else items, settings.k, features=features, seed=settings.seed, horizon=settings.horizon,
+        query=query, slots=settings.k if shared else max(settings.k, len(items)), shared=shared,
     )  # fmt: skip
     users = Users(environment, query, 0, seed)
     lists, regret = np.zeros((steps, environment.k), np.int32), np.zeros(steps)
     total = 0.0
     for t in range(1, steps + 1):
         users.go_to(t)
-        ranking = learner.rank(k=environment.k)
+        ranking = learner.rank(items if shared else None, k=environment.k)
         value, clicks = users.meet(ranking)
         learner.update(ranking, [int(position in clicks) for position in range(1, environment.k + 1)])
         total += users.optimal - value

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from driftrank.kernels.layout import Field
 from driftrank.kernels.observed import FEEDBACK
+from driftrank.kernels.structures import Described
 from driftrank.kernels.top_k import ORDER, TIES
 from driftrank.policies.policy_kernels import (
     PolicyKernels,
@@ -148,8 +149,23 @@ class Policy:
         """The arrays of the state, given the resolved parameters."""
         raise NotImplementedError(f"{type(self).__name__} does not define its state")
 
+    @property
+    def shares(self) -> bool:
+        """True if the policy has a shared model."""
+        return type(self).shared_fields is not Policy.shared_fields
+
     def shared_fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
         """The arrays of the shared model, which learns from all queries of a ranker; none: there is no such model."""
+        return {}
+
+    def shared_contributions(
+        self, p: Mapping[str, Any], h: Mapping[str, NDArray[Any]], x: Described
+    ) -> list[dict[str, float]]:
+        """By described item, what each column of the shared model adds to the logit of its prior."""
+        return [{} for _ in x.item]
+
+    def shared_summary(self, p: Mapping[str, Any], h: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+        """The shared model in a few numbers."""
         return {}
 
     def scratch(self, p: Mapping[str, Any]) -> int:

@@ -24,12 +24,18 @@ def policy_groups() -> dict[str, dict[str, type[Policy]]]:
     return {first: groups[first], **groups}
 
 
-def default_policy() -> Policy:
+def default_policy(*, shared: bool = False) -> Policy:
     """The policy to use unless there is a reason for another: it needs no tuning.
 
-    >>> default_policy().spec
-    'CascadeRegimeTS'
+    ``shared``: for many queries that learn together and a caller with an order of its own, as in the ranking service.
+
+    >>> default_policy().spec, default_policy(shared=True).spec
+    ('CascadeRegimeTS', 'PriorRegimeTS')
     """
+    if shared:
+        from driftrank.policies.regime.prior_regime_ts import PriorRegimeTS
+
+        return PriorRegimeTS()
     from driftrank.policies.regime.cascade_regime_ts import CascadeRegimeTS  # alone: all policies take 0.2 s
 
     return CascadeRegimeTS()

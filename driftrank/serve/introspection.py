@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from driftrank.policies.estimates import Belief
+from driftrank.policies.learner.shared_model import Prior
 from driftrank.serve.service import Service, no_query
 from driftrank.serve.state.queries import snapshot_name
+from driftrank.serve.state.query import Query
+from driftrank.serve.state.ranker import Ranker
 from driftrank.wire import ItemId, ItemState, QueryState
 
 
@@ -41,7 +44,8 @@ class Introspection:
         if query is None:
             raise no_query(ranker_name, name)
         learner = query.learner
-        beliefs = learner.beliefs(now=self._service.now())
+        prior, because = self._prior(ranker, query)
+        beliefs = learner.beliefs(list(query.seen) if prior else None, now=self._service.now(), prior=prior)
         changed: dict[Any, int] = {}
         last = None
         for alarm in learner.alarms:
@@ -51,18 +55,33 @@ class Introspection:
         items = [
             ItemState(
                 item, _finite(b.estimate), _finite(b.bonus), _finite(b.samples), _finite(b.score),
-                query.last_offered(item), changed.get(item),
+                query.last_offered(item), changed.get(item), b.prior, b.strength, query.places.get(item),
+                because.get(item),
             )
             for item, b in cast(dict[ItemId, Belief], beliefs).items()
         ]  # fmt: skip
+        items.sort(key=lambda item: -math.inf if item.estimate is None else item.estimate, reverse=True)
         return QueryState(
             ranker_name, name, ranker.spec, query.steps, query.impressions, query.clicks, last, learner.alarm_count,
             items,
         )  # fmt: skip
 
+    def _prior(self, ranker: Ranker, query: Query) -> tuple[Prior | None, dict[ItemId, dict[str, float]]]:
+        """The prior of a query's items, at the places where they were last shown, and what it is made of."""
+        if ranker.shared is None or not query.seen:
+            return None, {}
+        items = list(query.seen)
+        prior = query.learner.prior(items, shared=ranker.shared, places=[query.places.get(item, 0) for item in items])
+        return prior, dict(zip(items, ranker.shared.contributions(prior.described), strict=True))
+
     def best_first(self, ranker_name: str, name: str, items: Sequence[ItemId]) -> list[ItemId]:
         """The items by their estimates; equal and unknown ones in the order given, the latter last."""
-        query = self._service.state.query(self._service.ranker(ranker_name), name)
+        ranker = self._service.ranker(ranker_name)
+        query = self._service.state.query(ranker, name)
+        if ranker.shared is not None and items:
+            learner = ranker.new_learner(name, ()) if query is None else query.learner
+            prior = learner.prior(items, shared=ranker.shared)
+            return learner.greedy(items, len(items), prior=prior)  # type: ignore[return-value]
         known = [] if query is None else [item for item in items if item in query.seen]
         if query is not None and known:
             best = query.learner.greedy(known, len(known))

@@ -12,11 +12,11 @@ from driftrank.serve.log.records import Final, Lost, decode, final_id
 from driftrank.serve.log.store.base import Snapshot, Store, StoreError
 from driftrank.serve.metrics import Metrics
 from driftrank.serve.settings import ServerSettings
-from driftrank.serve.state.checkpoint import CHECKPOINT
+from driftrank.serve.state.checkpoint import CHECKPOINT, shared_name
 from driftrank.serve.state.impressions import Impression
 from driftrank.serve.state.queries import QueryKey, snapshot_name
 from driftrank.serve.state.ranker import Ranker
-from driftrank.serve.state.state import State
+from driftrank.serve.state.state import ModelCopy, State
 
 _log = logging.getLogger("driftrank.serve")
 #: queries written at once; requests are answered in between
@@ -186,26 +186,31 @@ class Maintenance:
         """Let a start begin here instead of at the last checkpoint. In a ``hurry``, do not pause for requests."""
         async with self._checkpointing:
             state = self._state
-            checkpoint, deleted, needed = state.checkpoint(), list(state.queries.deleted), state.needed
+            checkpoint, models = state.checkpoint(), state.changed_models()
+            deleted, needed = list(state.queries.deleted), state.needed
             new, self._new, state.needed = self._new, 0, state.oldest
             try:
-                await self._write(checkpoint, deleted, hurry)
+                await self._write(checkpoint, models, deleted, hurry)
             except BaseException:  # a replay begins where it did before
                 state.needed = min(needed, state.needed)
                 self._new += new
                 raise
 
-    async def _write(self, checkpoint: Snapshot, deleted: list[QueryKey], hurry: bool) -> None:
-        """Write a checkpoint, after all the queries that belong to it."""
+    async def _write(self, checkpoint: Snapshot, models: list[ModelCopy], deleted: list[QueryKey], hurry: bool) -> None:
+        """Write a checkpoint with the shared models that belong to it, after all its queries."""
         queries = self._state.queries
+        packed = [await asyncio.to_thread(copy.snapshot) for copy in models]
         await self.snapshot(await self.dirty(), *((_SLICE, 0.0) if hurry else (_SMALL_SLICE, _PAUSE)))
         async with self._snapshotting:  # nothing else may be written until these are known to be dropped
             # the snapshot of a query that was created again is a new one, or still that of an earlier generation
             deleted = [key for key in deleted if key in queries.deleted]
             # with counts: queries deleted meanwhile may have no snapshot, so that a replay could not subtract them
-            snapshots = [checkpoint, *self._state.snapshots(())]
+            snapshots = [checkpoint, *packed, *self._state.snapshots(())]
             await self._committer.put_snapshots(snapshots, [snapshot_name(*key) for key in deleted])
             queries.deleted.difference_update(deleted)
+        for copy in models:
+            if copy.ranker.shared_seq >= copy.seq:  # not emptied meanwhile
+                copy.ranker.shared_stored = copy.seq
 
     async def _drop_outdated(self) -> None:
         """Drop the snapshots of earlier generations of rankers."""
@@ -219,6 +224,9 @@ class Maintenance:
                     old = [snapshot.name for snapshot in found if snapshot is not None and snapshot.seq < since]
                     if old:
                         await self._committer.put_snapshots([], old)
+            stored = self._store.get_snapshot(shared_name(name))
+            if stored is not None and stored.seq < since:
+                await self._committer.put_snapshots([], [stored.name])
             if state.since(name) == since:  # not restarted again meanwhile
                 state.outdated.discard(name)
 

@@ -41,8 +41,8 @@ COUNTERS = {
                               ("ranker", "arm", "how")),
     "clicks": Family("Clicks of closed rankings; divided by driftrank_lists_finalised_total, clicks per ranking.",
                      ("ranker", "arm")),
-    "items_shown": Family("Items in rankings, by reason: learnt, explore, pinned, baseline. The share of explore is "
-                          "the cost of exploration.", ("ranker", "why")),
+    "items_shown": Family("Items in rankings, by reason: learnt, prior, explore, pinned, baseline. The share of "
+                          "explore is the cost of exploration.", ("ranker", "why")),
     "changes_detected": Family("Changes of users' preferences that policies detected.", ("ranker",)),
     "records_appended": Family("Records appended to the log; divided by driftrank_commit_duration_seconds_count, "
                                "records per commit."),
@@ -61,6 +61,7 @@ GAUGES = {
     "ready": Family("1 if requests are answered, 0 during replay and while the store fails."),
     "lists_pending": Family("Rankings whose feedback window is open.", ("ranker",)),
     "state_bytes": Family("Memory of learners."),
+    "shared_model_bytes": Family("Memory of shared models.", ("ranker",)),
     "resident_queries": Family("Queries whose learners are in memory."),
     "store_bytes": Family("Size of the store on disk."),
     "commit_queue_length": Family("Records waiting to be stored."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from math import isfinite
 from typing import NamedTuple
 
@@ -10,6 +11,8 @@ from msgspec import structs
 
 from driftrank.kernels.rng import key_of
 from driftrank.policies.learner.learner import Learner
+from driftrank.policies.learner.ranked_items import RankedItems
+from driftrank.policies.learner.shared_model import Prior, SharedModel
 from driftrank.serve.items import check_even, check_query, ids_and_features
 from driftrank.serve.log.records import WHY, Ranked
 from driftrank.serve.settings import ServerSettings
@@ -21,11 +24,16 @@ _DRAW = re.compile(r"[^\n]*:(\d{1,19})")
 
 
 class CheckedRequest:
-    """A rank request, checked: candidates, features, pinned positions, the baseline."""
+    """A rank request, checked: candidates, features, pinned positions, the baseline.
 
-    __slots__ = ("baseline", "features", "items", "k", "pinned")
+    ``shares``: the ranker's policy has a shared model, which takes candidates in the order of the baseline.
+    """
 
-    def __init__(self, limits: ServerSettings, settings: RankerSettings, request: RankRequest) -> None:
+    __slots__ = ("baseline", "features", "items", "k", "ordered", "pinned")
+
+    def __init__(
+        self, limits: ServerSettings, settings: RankerSettings, request: RankRequest, *, shares: bool = False
+    ) -> None:
         check_query(request.query, limits)
         if len(request.items) > limits.max_items:
             raise ValueError(f"items: {len(request.items)}, at most {limits.max_items} are allowed")
@@ -42,12 +50,16 @@ class CheckedRequest:
         self.k = min(request.k or settings.k, len(items))
         self.items = items
         self.baseline = items
+        self.ordered = not request.items_unordered
         if request.baseline is not None:
+            if request.items_unordered:
+                raise ValueError("items_unordered: must not be true with a baseline, which is an order")
             known = dict.fromkeys(items)
             first = [item for item in dict.fromkeys(request.baseline) if item in known]
             rest = known.keys() - set(first)
             self.baseline = [*first, *(item for item in items if item in rest)]
-        if settings.mode == "safe" and self.baseline is not items:  # new items begin where the baseline has them
+        # new items begin where the baseline has them
+        if (settings.mode == "safe" or shares) and self.baseline is not items:
             if self.features is not None:
                 by = dict(zip(items, self.features, strict=True))
                 self.features = [by[item] for item in self.baseline]
@@ -74,6 +86,7 @@ class Chosen(NamedTuple):
     score: list[float | None]
     propensity: list[float] | None = None
     memo: bytes | None = None  #: the policy's notes for its update
+    places: list[int] = []  #: in the caller's order, for the shared model
 
 
 def make_impression(
@@ -91,14 +104,12 @@ def make_impression(
     arm: str = settings.mode
     if settings.holdout and (key_of(f"holdout/{ranker.name}/{event_id}") >> 11) * 2.0**-53 < settings.holdout:
         arm = "holdout"
-    offered: list[ItemId] | None = request.items
-    if query and not request.features and len(query.seen) == len(request.items) and not query.missing(request.items):
-        offered = None
-    chosen = choose(learner, request, arm, now, key)
+    offered = _offered(query, request, shares=ranker.shares)
+    chosen = choose(ranker, learner, request, arm, now, key)
     ranked = Ranked(
         ranker.name, name, event_id, now, learner.steps + 1, chosen.shown, chosen.why, key, chosen.score, arm, offered,
         request.features if offered is not None and learner.policy.contextual else None, chosen.propensity, chosen.memo,
-        defer, ranker.since, query.since if query else 0,
+        defer, ranker.since, query.since if query else 0, chosen.places,
     )  # fmt: skip
     return ranked, None if query is not None and learner is query.learner else prepared
 
@@ -107,25 +118,46 @@ def _prepare(ranker: Ranker, name: str, query: Query | None, request: CheckedReq
     """A learner that has all candidates: the query's own if it has them, else a new one or a copy."""
     if query is None:
         return PreparedLearner(ranker.new_learner(name, request.items, request.features), None, 0)
-    new = query.missing(request.items)
     learner = query.learner
+    if learner.open:  # it takes any candidates
+        return PreparedLearner(learner, query, query.version)
+    new = query.missing(request.items)
     if new or (request.features and ranker.policy.contextual):
         learner = learner.copy()
         add_items(learner, new, request.items, request.features)
     return PreparedLearner(learner, query, query.version)
 
 
-def choose(learner: Learner, request: CheckedRequest, arm: str, now: float, key: int) -> Chosen:
+def _offered(query: Query | None, request: CheckedRequest, *, shares: bool) -> list[ItemId] | None:
+    """The candidates that the record must name; None if they are all items of the query."""
+    items = request.items
+    if shares:
+        known: Iterable[ItemId] = query.seen if query else ()
+        offered = set(items)
+        some = [item for item in known if item in offered]
+        return None if query is None or len(some) == len(query.seen) else some
+    if query and not request.features and len(query.seen) == len(items) and not query.missing(items):
+        return None
+    return items
+
+
+def choose(ranker: Ranker, learner: Learner, request: CheckedRequest, arm: str, now: float, key: int) -> Chosen:
     """Pinned items at their positions, the others by the policy or the baseline."""
     pinned = set(request.pinned.values())
     free = request.k - len(pinned)
     candidates = [item for item in request.items if item not in pinned] if pinned else request.items
     if arm in ("shadow", "holdout"):
-        chosen = Chosen([item for item in request.baseline if item not in pinned][:free], "b" * free, [None] * free)
-    elif free:
-        chosen = _ranked(learner, candidates, free, now, key)
-    else:
+        shown = [item for item in request.baseline if item not in pinned][:free]
+        chosen = Chosen(shown, "b" * free, [None] * free)
+        if arm == "shadow" and ranker.shared is not None and not pinned:  # a holdout teaches nobody
+            ranking = learner.adopt(shown, now=now, key=key, prior=_prior(ranker.shared, learner, request, shown))
+            chosen = chosen._replace(memo=memo_of(ranking), places=_places(ranking, request))
+    elif not free:
         chosen = Chosen([], "", [])
+    elif ranker.shared is not None:
+        chosen = _ranked_with_prior(ranker.shared, learner, request, candidates, free, now, key)
+    else:
+        chosen = _ranked(learner, candidates, free, now, key)
     if not pinned:
         return chosen
     rest = iter(zip(chosen.shown, chosen.why, chosen.score, strict=True))
@@ -145,8 +177,44 @@ def _ranked(learner: Learner, candidates: list[ItemId], k: int, now: float, key:
         "".join(["l" if item in best else "e" for item in ranking]),
         [x if isfinite(x) else None for x in ranking.scores.tolist()],
         None if ranking.propensities is None else ranking.propensities.tolist(),
-        ranking.memo.astype("<f8").tobytes() if learner.policy.memo else None,
+        memo_of(ranking) if learner.policy.memo else None,
     )
+
+
+def _ranked_with_prior(
+    shared: SharedModel, learner: Learner, request: CheckedRequest, candidates: list[ItemId], k: int, now: float,
+    key: int,
+) -> Chosen:  # fmt: skip
+    ranking = learner.rank(candidates, k=k, now=now, key=key, prior=_prior(shared, learner, request, candidates))
+    explored = [False] * len(ranking) if ranking.explored is None else ranking.explored.tolist()
+    return Chosen(
+        list(ranking),  # type: ignore[arg-type]
+        "".join(["e" if new else "l" if item in learner else "o" for item, new in zip(ranking, explored, strict=True)]),
+        ranking.scores.tolist(),
+        None if ranking.propensities is None else ranking.propensities.tolist(),
+        memo_of(ranking),
+        _places(ranking, request),
+    )
+
+
+def _prior(shared: SharedModel, learner: Learner, request: CheckedRequest, candidates: list[ItemId]) -> Prior:
+    """The prior of candidates, whose places are those in the request."""
+    places = None
+    if request.ordered and request.pinned:
+        place = {item: n for n, item in enumerate(request.baseline, 1)}
+        places = [place[item] for item in candidates]
+    return learner.prior(candidates, shared=shared, ordered=request.ordered, places=places)
+
+
+def memo_of(ranking: RankedItems) -> bytes:
+    """The policy's notes, as records contain them."""
+    return ranking.memo.astype("<f8", copy=False).tobytes()
+
+
+def _places(ranking: RankedItems, request: CheckedRequest) -> list[int]:
+    if not request.ordered or ranking.described is None:
+        return []
+    return ranking.described.place.astype(int).tolist()  # type: ignore[no-any-return]
 
 
 def response(ranker: Ranker, ranked: Ranked) -> RankResponse:

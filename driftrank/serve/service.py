@@ -52,6 +52,7 @@ from driftrank.wire import (
     RankerSettings,
     RankRequest,
     RankResponse,
+    SharedState,
 )
 
 _log = logging.getLogger("driftrank.serve")
@@ -143,6 +144,9 @@ class Service:
         state = self.state
         self.metrics.gauge("ready", lambda: self.ready and self.problem is None)
         self.metrics.gauge("state_bytes", lambda: state.queries.nbytes)
+        self.metrics.gauge(
+            "shared_model_bytes", lambda: {(name,): r.shared_bytes for name, r in state.rankers.items() if r.shares}
+        )
         self.metrics.gauge("resident_queries", lambda: len(state.queries))
         self.metrics.gauge("lists_pending", lambda: {(name,): len(r.waiting) for name, r in state.rankers.items()})
         self.metrics.gauge("store_bytes", self.store.size)
@@ -205,7 +209,7 @@ class Service:
 
     def _rank(self, ranker: Ranker, request: RankRequest, now: float) -> Ranked | NewRecord:
         """The impression that was served for this event id, or a new one."""
-        checked = CheckedRequest(self.settings, ranker.settings, request)
+        checked = CheckedRequest(self.settings, ranker.settings, request, shares=ranker.shares)
         event_id = request.event_id
         if event_id is None:
             event_id = f"{int(now * 1000):x}-{os.urandom(8).hex()}"
@@ -315,7 +319,8 @@ class Service:
 
     def info(self, name: str) -> RankerInfo:
         r = self.ranker(name)
-        return RankerInfo(name, r.settings, r.queries, r.impressions, r.steps, r.clicks, len(r.waiting))
+        shared = None if r.shared is None else SharedState(**r.shared.summary(), bytes=r.shared.nbytes)
+        return RankerInfo(name, r.settings, r.queries, r.impressions, r.steps, r.clicks, len(r.waiting), shared)
 
     async def put_ranker(self, name: str, settings: RankerSettings) -> RankerInfo:
         """Create a ranker or change it. A change of policy, k, seed or horizon resets it."""
@@ -343,7 +348,10 @@ class Service:
         except MemoryError:
             size = math.inf
         if size > most:
-            raise ValueError(f"policy={policy.spec!r}: a query takes {size:.3g} bytes, more than the memory for all")
+            raise ValueError(
+                f"policy={policy.spec!r}: a query or its shared model takes {size:.3g} bytes, "
+                "more than the memory for all"
+            )
 
     async def _set(self, name: str, settings: RankerSettings) -> None:
         await self.append([self._setting(name, settings)], urgent=True)

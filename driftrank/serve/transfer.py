@@ -5,17 +5,33 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple
 
 from driftrank.policies.learner.learner import Learner
+from driftrank.policies.learner.shared_model import SharedModel
 from driftrank.serve.http.problems import Refused
 from driftrank.serve.items import check_even, check_query, ids_and_features
 from driftrank.serve.log.committer import NewRecord
 from driftrank.serve.log.records import Imported, Warm
+from driftrank.serve.rank import draw, memo_of
 from driftrank.serve.service import Service, unique_id
 from driftrank.serve.state.queries import snapshot_name
-from driftrank.serve.state.query import Query, add_items
+from driftrank.serve.state.query import Query, add_items, click_positions
 from driftrank.serve.state.ranker import Ranker
 from driftrank.wire import Counted, ItemId, WarmRow
+
+#: rows that are tried before requests are answered
+_ROWS = 50
+
+
+class _Trial(NamedTuple):
+    """Copies that learn from the rows of a log, before these are in the log of the service.
+
+    A record must contain what its row meets when it is folded: how often its items were observed by then.
+    """
+
+    learners: dict[str, Learner]  #: by query
+    shared: SharedModel | None
 
 
 class Transfer:
@@ -32,14 +48,17 @@ class Transfer:
         batch = batch or os.urandom(8).hex()
         service.check_named("batch", batch)
         records: list[NewRecord] = []
-        trial: dict[str, Learner] = {}
+        trial = _Trial({}, ranker.shared.copy() if ranker.shared else None)
         for n, row in enumerate(rows):
             try:
-                record = self._warm(ranker, row, now, trial)
+                record = self._warm(ranker, row, now, trial, f"{batch}/{n}")
             except ValueError as error:
                 raise Refused(422, "bad request", f"row {n + 1}: {error}") from None
+            if trial.shared is not None and n % _ROWS == _ROWS - 1:  # such a row takes as long as a request
+                await asyncio.sleep(0)
             # with the generation: what a reset has forgotten may be sent again
             records.append(NewRecord(f"w/{name}/{since}/{batch}/{n}", record))
+        self._check_same(ranker, since)
         new = 0
         for at in range(0, len(records), 1000):
             await service.maintenance.memory_free.wait()
@@ -47,7 +66,7 @@ class Transfer:
             self._check_same(ranker, since)
         return Counted(new, len(records) - new)
 
-    def _warm(self, ranker: Ranker, row: WarmRow, now: float, trial: dict[str, Learner]) -> Warm:
+    def _warm(self, ranker: Ranker, row: WarmRow, now: float, trial: _Trial, event_id: str) -> Warm:
         service, k = self._service, ranker.settings.k
         check_query(row.query, service.settings)
         if not row.ranking:
@@ -62,22 +81,34 @@ class Transfer:
         if ranker.policy.contextual:  # it may reject the features, and must not once they are in the log
             self._try(ranker, row.query, items, described, trial)
         when = now if row.time is None else min(now, max(0.0, row.time))
-        return Warm(ranker.name, row.query, now, items, clicks, when, described, ranker.since)
+        memo, key = None, 0
+        if trial.shared is not None:
+            learner = self._copy(ranker, row.query, items, None, trial)
+            key = learner.key_at(draw(event_id))
+            prior = learner.prior(items, shared=trial.shared)
+            ranking, vector = learner.adopt(items, now=when, key=key, prior=prior), click_positions(clicks, len(items))
+            memo = memo_of(ranking)
+            trial.shared.learn(ranking, vector)
+            learner.update(ranking, vector, now=when)
+        return Warm(ranker.name, row.query, now, items, clicks, when, described, ranker.since, memo, key)
 
     def _try(
-        self, ranker: Ranker, name: str, items: list[ItemId], features: list[list[float]] | None,
-        trial: dict[str, Learner],
-    ) -> None:  # fmt: skip
+        self, ranker: Ranker, name: str, items: list[ItemId], features: list[list[float]] | None, trial: _Trial
+    ) -> None:
         """Add items to the query's copy in ``trial``; raises ``ValueError`` if its learner rejects them."""
-        learner = trial.get(name)
-        if learner is None:
-            query = self._service.state.query(ranker, name)
-            if query is None:
-                trial[name] = ranker.new_learner(name, items, features)
-                return
-            learner = trial[name] = query.learner.copy()
+        learner = self._copy(ranker, name, items, features, trial)
         known = set(learner.items)
         add_items(learner, [item for item in items if item not in known], items, features)
+
+    def _copy(
+        self, ranker: Ranker, name: str, items: list[ItemId], features: list[list[float]] | None, trial: _Trial
+    ) -> Learner:
+        learner = trial.learners.get(name)
+        if learner is None:
+            query = self._service.state.query(ranker, name)
+            learner = ranker.new_learner(name, items, features) if query is None else query.learner.copy()
+            trial.learners[name] = learner
+        return learner
 
     async def export(self, name: str) -> AsyncIterator[tuple[str, bytes]]:
         """The names and states of all queries."""

@@ -80,6 +80,20 @@ def test_a_ranker_of_its_own_settings_is_compared_with_its_learner(service: Runn
     assert not result.check.simulator
 
 
+def test_a_query_with_a_shared_model_is_compared_with_its_learner(service: Running, ranker: Any) -> None:
+    name = ranker(policy="PriorRegimeTS:hash_bits=8", k=5)
+    users = USERS | {"queries": "yandex-like:1"}
+    drive = Drive(url=service.url, ranker=name, name="once", **users)
+    result = drive.run(check=True, progress=False)
+    assert result.check is not None
+    assert result.check.same
+    assert not result.check.simulator
+    with Client(service.url, ranker=name) as client:
+        client.delete_query(result.queries[0])
+    with pytest.raises(ValueError, match="has learnt from 100 lists"):
+        drive.run(check=True, progress=False)
+
+
 def test_a_difference_is_found(service: Running, ranker: Any) -> None:
     name = ranker(policy="CascadeTS", horizon=30)
     users = {**USERS, "steps": 30, "queries": "yandex-like:2"}
@@ -214,6 +228,7 @@ def test_bad_values(settings: dict[str, Any], message: str) -> None:
         ({"policy": "CascadeDUCB:half_life=1h"}, {}, "CascadeDUCB:half_life=1h forgets by the clock"),
         ({"policy": "CascadeSWUCB:window=1h"}, {}, "forgets by the clock"),
         ({"k": 2}, {}, "k=3: the ranker .* shows at most 2"),
+        ({"policy": "PriorRegimeTS:hash_bits=8"}, {}, "learn together, .* check a single query"),
     ],
 )
 def test_what_cannot_be_checked(

@@ -243,7 +243,7 @@ def test_invalid_names(name: str) -> None:
 @pytest.mark.parametrize(
     ("given", "spec"),
     [
-        ({}, "CascadeRegimeTS"),
+        ({}, "PriorRegimeTS"),
         ({"policy": "TopRank", "horizon": 1000}, "TopRank"),
         ({"policy": "CascadeLinUCB"}, "CascadeLinUCB"),
         ({"mode": "shadow", "policy": "CascadeTS"}, "CascadeTS"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -43,12 +44,17 @@ def describe(
     if places is not None:
         place = _places(places, n)
     return Described(
-        np.uint64(query if isinstance(query, int) else key_of(query)),  # type: ignore[arg-type]
-        np.array([token_of(item) for item in items], np.int64) if tokens is None else tokens,
+        np.uint64(query if isinstance(query, int) else _key_of_query(query)),  # type: ignore[arg-type]
+        np.array(list(map(token_of, items)), np.int64) if tokens is None else tokens,
         place,
         _NONE if dense is None else feature_rows(items, dense).ravel(),
         np.array([c if isinstance(c, int) else key_of(c) for c in crosses], np.uint64) if crosses else _NO_TOKENS,
     )
+
+
+@lru_cache(maxsize=2**14)
+def _key_of_query(query: str) -> int:
+    return key_of(query)
 
 
 def described_at(x: Described, numbers: NDArray[np.intp]) -> Described:
@@ -59,6 +65,8 @@ def described_at(x: Described, numbers: NDArray[np.intp]) -> Described:
 
 
 def _places(places: Any, n: int) -> NDArray[np.float64]:
+    if type(places) is np.ndarray and places.dtype == float and places.shape == (n,):  # from a description
+        return places
     try:
         out = np.array(places, float)
     except (TypeError, ValueError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import repeat
 from sys import getsizeof
 from typing import Any, NamedTuple
 
@@ -30,6 +31,8 @@ _NO_KEY = np.uint64(0)
 _ITEM_BYTES, _OTHER_BYTES = 64, 1500
 #: slots added at a time to a learner that gives them to items when they are observed
 _MORE_SLOTS = 8
+#: such a learner remembers its last candidates only up to this number: they may be many more than its items
+_MOST_REMEMBERED = 32
 
 
 class _Offer(NamedTuple):
@@ -119,6 +122,15 @@ class Learner:
         """The items that it can show."""
         return list(self._slot_of)
 
+    def __contains__(self, item: object) -> bool:
+        """True if the learner has a state of this item."""
+        return item in self._slot_of
+
+    @property
+    def open(self) -> bool:
+        """True if candidates may be any items: they get a state when they are observed."""
+        return self._sparse and self.compiled.shares
+
     @property
     def k(self) -> int:
         return self.compiled.problem.K
@@ -185,6 +197,42 @@ class Learner:
             ranking.described = described_at(prior.described, offer.place[items])
         return ranking
 
+    def adopt(
+        self, items: Sequence[Item], *, now: float | None = None, key: int | None = None, prior: Prior | None = None
+    ) -> RankedItems:
+        """A list that was made elsewhere, with what the policy notes when it makes one.
+
+        Its policy must have a shared model: the notes of such a policy do not depend on positions. ``prior`` is that of
+        the items; by default they are taken to be in the caller's order.
+        """
+        if not self.compiled.shares:
+            raise ValueError(f"policy={self.policy.spec}: must be a policy with a shared model")
+        ranking = self.rank(items, k=len(items), now=now, key=key, prior=prior)
+        at = {item: n for n, item in enumerate(ranking)}
+        order = np.array([at[item] for item in items])
+        described = None if ranking.described is None else described_at(ranking.described, order)
+        memo = ranking.memo.reshape(len(items), -1)[order].ravel()
+        return RankedItems(items, ranking.scores[order], memo, ranking.key, described=described)
+
+    def prior(
+        self,
+        candidates: Sequence[Item] | None = None,
+        *,
+        shared: SharedModel | None = None,
+        ordered: bool = True,
+        places: Any = None,
+    ) -> Prior:
+        """The prior of candidates in the caller's order, from ``shared`` or the learner's own model.
+
+        ``places`` states other places, from 1 (0: none).
+        """
+        shared = shared or self.shared
+        if shared is None:
+            raise ValueError("shared: must be given to a learner without a shared model")
+        offer = self._candidates(candidates)
+        tokens = offer.token[offer.slots]
+        return shared.prior(describe(self._query, range(len(tokens)), ordered=ordered, places=places, tokens=tokens))
+
     def update(
         self, ranking: Sequence[Item], clicks: Any = None, *, item: Item | None = None, now: float | None = None
     ) -> None:
@@ -215,7 +263,7 @@ class Learner:
         event = self._event(now, key)
         if self.shared is not None and isinstance(ranking, RankedItems):
             self.shared.learn(ranking, vector)
-        if self._open and n and slots.max() >= self.compiled.problem.L:
+        if self.open and n and slots.max() >= self.compiled.problem.L:
             slots = self._admitted(shown, slots, event[2], memo, vector)
         self._call(templates.update_step, event, slots, score, memo, vector)
         self.steps += 1
@@ -555,8 +603,9 @@ class Learner:
         observed = compiled.step(templates.observed_step)(compiled.row, key, slots, memo, clicks)
         new = [item for item in shown[:observed] if item not in self._slot_of]
         if new:
-            self._drop(len(self._slot_of) + len(new) - max(self.k, self.policy.most_items), set(shown))
-            self._add(new, None, _MORE_SLOTS)
+            most = max(self.k, self.policy.most_items)
+            self._drop(len(self._slot_of) + len(new) - most, set(shown))
+            self._add(new, None, max(0, min(_MORE_SLOTS, most - len(self._slot_of) - len(new))))
         return self._slots_of(shown)
 
     def _drop(self, n: int, but: set[Item]) -> None:
@@ -581,11 +630,6 @@ class Learner:
         self._everyone: _Offer | None = None
         self._asked: tuple[Sequence[Item], _Offer] | None = None
 
-    @property
-    def _open(self) -> bool:
-        """True if candidates may be unknown: a shared model gives them a prior."""
-        return self._sparse and self.compiled.shares
-
     def _candidates(self, candidates: Sequence[Item] | None) -> _Offer:
         if candidates is None:
             if self._everyone is None:
@@ -604,7 +648,7 @@ class Learner:
         if not len(slots):
             raise ValueError("candidates: must name at least one item")
         offer = self._offer(slots, candidates)
-        if plain:
+        if plain and (not self.open or len(candidates) <= _MOST_REMEMBERED):
             self._asked = candidates[:], offer
         return offer
 
@@ -616,7 +660,7 @@ class Learner:
         place[slots] = np.arange(len(slots))
         if not more:
             return _Offer(slots, self._token, self._slots, place)
-        names = [items[j] for j in more]
+        names = _distinct([items[j] for j in more])
         tokens = np.array([token_of(item) for item in names], np.int64)
         return _Offer(slots, np.append(self._token, tokens), [*self._slots, *names], place)
 
@@ -626,13 +670,15 @@ class Learner:
             items = _distinct(items)
         try:
             if len(set(items)) == len(items):
-                return np.fromiter(map(self._slot_of.__getitem__, items), np.uint32, len(items))
+                if not self.open:
+                    return np.fromiter(map(self._slot_of.__getitem__, items), np.uint32, len(items))
+                slots = np.array(list(map(self._slot_of.get, items, repeat(-1))))
+                unknown = np.flatnonzero(slots < 0)
+                if len(unknown):
+                    slots[unknown] = np.arange(self.compiled.problem.L, self.compiled.problem.L + len(unknown))
+                return slots.astype(np.uint32)
         except (KeyError, TypeError):
             pass
-        if self._open:
-            known, L = self._slot_of, self.compiled.problem.L
-            unknown = {item: L + n for n, item in enumerate(i for i in _distinct(items) if i not in known)}
-            return np.array([known[i] if i in known else unknown[i] for i in _distinct(items)], np.uint32)
         return np.array([self._slot(item) for item in _distinct(items)], np.uint32)  # raises the precise error
 
     def _slot(self, item: Item) -> int:

@@ -94,6 +94,14 @@ class SharedModel:
         self._call(templates.shared_learn_step, np.uint64(ranking.key), *described, slots, memo, vector)
         return True
 
+    def contributions(self, described: Described) -> list[dict[str, float]]:
+        """By described item, what each column of the model in use adds to the logit of its prior."""
+        return self.policy.shared_contributions(self.compiled.parameters, self.views(), described)
+
+    def summary(self) -> dict[str, Any]:
+        """The model in use: its columns, the strength of its priors, how often users go on, attraction by place."""
+        return self.policy.shared_summary(self.compiled.parameters, self.views())
+
     def copy(self) -> SharedModel:
         """An independent copy."""
         other = SharedModel.__new__(SharedModel)

@@ -12,6 +12,7 @@ from driftrank.kernels import kernel
 from driftrank.kernels.distributions import beta
 from driftrank.kernels.layout import Field, field, integers
 from driftrank.kernels.rng import REGIME, derive, uniform
+from driftrank.kernels.structures import Described
 from driftrank.policies import alarms
 from driftrank.policies.base import Policy
 from driftrank.policies.regime.change_events import (
@@ -190,6 +191,14 @@ class PriorRegimeTS(Policy):
 
     def shared_fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
         return model.shared_fields(p)
+
+    def shared_contributions(
+        self, p: Mapping[str, Any], h: Mapping[str, NDArray[Any]], x: Described
+    ) -> list[dict[str, float]]:
+        return model.contributions(p, h, x)
+
+    def shared_summary(self, p: Mapping[str, Any], h: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+        return model.summary(p, h)
 
     def scratch(self, p: Mapping[str, Any]) -> int:
         return int(2 * p["L"] + 2 * p["K"] + p["explore_max"])

@@ -24,14 +24,17 @@ Policies that use it have the memo of :mod:`~driftrank.policies.shared.memo` and
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from driftrank.kernels import kernel
 from driftrank.kernels.elementary import exp, log
 from driftrank.kernels.layout import Field, field, integers
 from driftrank.kernels.rng import derive
+from driftrank.kernels.structures import Described
 from driftrank.policies.shared.memo import MEMO, memo_lost
 from driftrank.policies.shared.place_curve import (
     FIRST_CURVE,
@@ -264,3 +267,43 @@ def _fill(weights, variance):
 @kernel
 def _sigmoid(z):
     return 1.0 / (1.0 + exp(-z))
+
+
+def contributions(p: Mapping[str, Any], h: Mapping[str, NDArray[Any]], x: Described) -> list[dict[str, float]]:
+    """By described item, the parts of its logit in the model in use: place or bias, query, item, features, crosses."""
+    row, state = SimpleNamespace(**p), SimpleNamespace(**{name: values.ravel() for name, values in h.items()})
+    j, size = int(state.use[0]), 1 << int(p["hash_bits"])
+    d, m = len(x.dense) // max(1, len(x.item)), len(x.crosses)
+    out = []
+    for i in range(len(x.item)):
+        k, f = _knot(x.place[i])
+        part = {"place": float(curve_at(state, j, k, f)[0])} if k >= 0 else {"bias": float(state.bias[2 * j])}
+        if j >= _WITH_QUERY:
+            part["query"] = float(h["query"][j - _WITH_QUERY, _column(row, _QUERY, x.query, 0), 0])
+        if j >= _WITH_ITEMS:
+            part["item"] = float(h["item"][j - _WITH_ITEMS, _column(row, _ITEM, x.item[i], 0), 0])
+            if d:
+                values = [_scaled(state, x.dense[i * d + c], c, d) for c in range(d)]
+                part["features"] = float(h["dense"][j - _WITH_ITEMS, :d, 0] @ values)
+        if j >= _WITH_CROSSES and m:
+            columns = [_column(row, _CROSS, token, x.item[i]) for token in x.crosses]
+            part["crosses"] = float(h["cross"].reshape(-1, size, 2)[j - _WITH_CROSSES, columns, 0].sum() / np.sqrt(m))
+        out.append(part)
+    return out
+
+
+def summary(p: Mapping[str, Any], h: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """The model in use: its columns, the strength of its priors, how often users go on, attraction by place."""
+    state = SimpleNamespace(**{name: values.ravel() for name, values in h.items()})
+    j = int(state.use[0])
+    columns = ["place"] + ["query"] * (j >= _WITH_QUERY) + ["item", "features"] * (j >= _WITH_ITEMS)
+    curve = {}
+    for k in range(KNOTS):
+        eta, v = curve_at(state, j, *_knot(float(2**k)))
+        curve[2**k] = float(_sigmoid(eta / np.sqrt(1.0 + _PI_8 * v)))
+    return {
+        "columns": columns + ["crosses"] * (j >= _WITH_CROSSES),
+        "strength": float(min(max(state.nu[j], LEAST), MOST)),
+        "going_on": float(going_on_of(state.reading)) if p["stops"] else 1.0,
+        "places": curve,
+    }

@@ -10,7 +10,7 @@ from msgspec import Struct, field, json
 from driftrank.wire import ItemId, RankerSettings
 
 #: the letters of a record for :data:`driftrank.wire.Why`
-WHY = {"l": "learnt", "e": "explore", "p": "pinned", "b": "baseline"}
+WHY = {"l": "learnt", "e": "explore", "p": "pinned", "b": "baseline", "o": "prior"}
 
 
 class Ranked(Struct, frozen=True, tag="ranked", tag_field="kind", omit_defaults=True):
@@ -26,7 +26,8 @@ class Ranked(Struct, frozen=True, tag="ranked", tag_field="kind", omit_defaults=
     key: int  #: of the randomness
     score: list[float | None] = []
     arm: str = "live"  #: live, shadow, safe or holdout
-    items: list[ItemId] | None = None  #: the candidates; None: all items of the query
+    #: the candidates; None: all items of the query. If the policy has a shared model, only those with a state.
+    items: list[ItemId] | None = None
     features: list[list[float]] | None = None  #: of the candidates
     propensity: list[float] | None = None  #: of the items shown, given those above; if the policy defines it
     memo: bytes | None = None  #: the policy's notes for its update; doubles, little-endian
@@ -35,6 +36,8 @@ class Ranked(Struct, frozen=True, tag="ranked", tag_field="kind", omit_defaults=
     #: query). Another generation may begin before this record is in the log, and must not be given the memo.
     ranker_since: int = 0
     query_since: int = 0
+    #: of the items shown, in the caller's order, from 1, for the shared model; empty: there is no order, or no model
+    places: list[int] = []
 
 
 class Activated(Struct, frozen=True, tag="activated", tag_field="kind"):
@@ -87,6 +90,9 @@ class Warm(Struct, frozen=True, tag="warm", tag_field="kind", omit_defaults=True
     when: float  #: it was shown
     features: list[list[float]] | None = None
     ranker_since: int = 0  #: the ranker's generation when the row was sent (0: unknown)
+    #: as in an impression, if the policy has a shared model; made when the row was sent. Its places are the positions.
+    memo: bytes | None = None
+    key: int = 0
 
 
 class RankerSet(Struct, frozen=True, tag="ranker", tag_field="kind"):

@@ -1,11 +1,11 @@
-"""Checkpoints: the state without its queries, from which a start goes on instead of folding the whole log."""
+"""Checkpoints: the state without queries and models, from which a start goes on instead of folding the whole log."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple, Self
 
-from msgspec import Struct, field, msgpack
+from msgspec import UNSET, Struct, UnsetType, field, msgpack
 
 from driftrank.serve.state.ranker import Ranker
 from driftrank.serve.state.waiting import WaitingImpressions
@@ -30,6 +30,7 @@ class _SavedRanker(Struct):
     collected: dict[int, tuple[list[int], int | None]]
     deferred: dict[int, int]
     chosen: bool = True
+    shared: int | UnsetType = UNSET  #: the record of the snapshot of the shared model, if it has learnt anything
 
 
 class _Saved(Struct):
@@ -39,7 +40,7 @@ class _Saved(Struct):
 
 
 class Checkpoint(NamedTuple):
-    """The state without its queries."""
+    """The state without its queries and shared models, which have snapshots of their own."""
 
     clock: float
     rankers: dict[str, Ranker]
@@ -49,7 +50,7 @@ class Checkpoint(NamedTuple):
         rankers = {
             name: _SavedRanker(
                 r.created, r.settings, r.since, r.queries, r.impressions, r.steps, r.clicks, r.waiting.to_bytes(),
-                r.collected, r.deferred, r.chosen,
+                r.collected, r.deferred, r.chosen, r.shared_seq or UNSET,
             )
             for name, r in self.rankers.items()
         }  # fmt: skip
@@ -67,7 +68,13 @@ def _ranker(name: str, saved: _SavedRanker) -> Ranker:
     out.queries, out.impressions, out.steps, out.clicks = saved.queries, saved.impressions, saved.steps, saved.clicks
     out.waiting = WaitingImpressions.from_bytes(saved.waiting)
     out.collected, out.deferred = saved.collected, saved.deferred
+    out.shared_seq = saved.shared or 0
     return out
+
+
+def shared_name(ranker: str) -> str:
+    """The name of the snapshot of a ranker's shared model."""
+    return f"shared/{ranker}"
 
 
 class Counts(NamedTuple):

@@ -1,23 +1,29 @@
-"""A query of a ranker: its learner, and when its items were last offered."""
+"""A query of a ranker: its learner, and when and where its items were last offered."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from sys import getsizeof
 from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import Struct, msgpack
+from numpy.typing import NDArray
 
 from driftrank.policies.base import Policy, RankingProblem
 from driftrank.policies.learner.compiled_policy import CompiledPolicy
+from driftrank.policies.learner.described import describe
 from driftrank.policies.learner.learner import Learner
 from driftrank.policies.learner.ranked_items import RankedItems
-from driftrank.serve.log.records import Ranked
+from driftrank.policies.learner.shared_model import SharedModel
+from driftrank.serve.log.records import Ranked, Warm
 from driftrank.wire import ItemId
 
 _FORMAT = 1
-#: bytes of the Python objects around a learner, about
-_AROUND, _PER_ITEM = 1500, 150
+#: bytes of the Python objects around a learner, about; of an item whose state is a query's, besides the tables
+_AROUND, _PER_ITEM, _PER_OBSERVED = 1500, 150, 24
+#: bytes that a shared model may take even if the memory for queries is smaller
+_MOST_MODEL = 2**26
 
 
 class _Saved(Struct, array_like=True):
@@ -33,11 +39,16 @@ class _Saved(Struct, array_like=True):
     learner: bytes
 
 
+class _SavedWithPlaces(_Saved, array_like=True):
+    places: list[int] = []  # in the same order
+
+
 class Query:
     """The state of one query. Changed only by folding records."""
 
     __slots__ = (
-        "all_seen", "clicks", "impressions", "learner", "nbytes", "now", "seen", "seq", "since", "sweep", "version",
+        "all_seen", "clicks", "impressions", "learner", "nbytes", "now", "places", "seen", "seq", "since", "sweep",
+        "version",
     )  # fmt: skip
 
     def __init__(self, learner: Learner, since: int) -> None:
@@ -48,7 +59,8 @@ class Query:
         self.impressions = 0
         self.clicks = 0
         self.now = 0.0  #: the time of the last update
-        self.seen: dict[ItemId, float] = {}  #: when an item was last offered
+        self.seen: dict[ItemId, float] = {}  #: when an item was last offered; the items of the learner
+        self.places: dict[ItemId, int] = {}  #: where the caller had it when it was last shown, if there is an order
         self.all_seen = 0.0  #: when all of them were
         self.sweep = 0.0  #: when to forget vanished items next
         self.measure()
@@ -59,7 +71,10 @@ class Query:
 
     def measure(self) -> None:
         """Update its size in memory."""
-        self.nbytes = self.learner.nbytes + _AROUND + _PER_ITEM * len(self.seen)
+        tables = _PER_ITEM * len(self.seen)
+        if self.learner.open:
+            tables = getsizeof(self.seen) + getsizeof(self.places) + _PER_OBSERVED * len(self.seen)
+        self.nbytes = self.learner.nbytes + _AROUND + tables
 
     def fits(self, policy: Policy, k: int) -> bool:
         """True if it can be a query of a ranker with these."""
@@ -84,9 +99,12 @@ class Query:
         if record.items is None:
             self.all_seen = record.time
         else:
-            if prepared is None:
-                add_items(self.learner, self.missing(record.items), record.items, record.features)
-            for item in record.items:
+            items = record.items
+            if self.learner.open:  # items get a state when they are observed
+                items = [item for item in items if item in self.seen]
+            elif prepared is None:
+                add_items(self.learner, self.missing(items), items, record.features)
+            for item in items:
                 self.seen[item] = record.time
             self.measure()
         self.impressions += 1
@@ -95,36 +113,42 @@ class Query:
             self._forget_items(record.time - retention)
 
     def learn(
-        self, shown: Sequence[ItemId], clicks: Sequence[int], now: float, *, ranked: Ranked | None = None,
+        self, ranking: Sequence[ItemId], clicks: Sequence[int], now: float, *, items: Sequence[ItemId] | None = None,
         features: list[list[float]] | None = None,
     ) -> None:  # fmt: skip
-        """Update the learner with clicked positions, of the impression ``ranked``, or of a ranking from elsewhere with
-        its ``features``.
-        """
+        """Update the learner with the clicked positions of a ranking. ``items`` have these ``features``."""
         learner = self.learner
         now = max(self.now, now)  # an imported state may come from a clock ahead of ours
-        new = self.missing(shown)
-        items, features = (shown, features) if ranked is None else (ranked.items, ranked.features)
-        if new:  # vanished since
+        new = self.missing(ranking)
+        if learner.open:
+            pass  # the learner adds what was observed
+        elif new:  # vanished since
             add_items(learner, new, items, features)
             self.seen |= dict.fromkeys(new, now)
             self.measure()
         elif features is not None and items is not None:
             add_items(learner, [], items, features)
-        n = len(shown)
-        vector = np.zeros(n, np.int8)
-        for position in clicks:
-            vector[position - 1] = 1
-        if ranked is None:
-            learner.update(list(shown), vector, now=now)
-        else:
-            width = learner.policy.memo
-            memo = np.full(n * width, -1.0) if ranked.memo is None else np.frombuffer(ranked.memo, "<f8")[: n * width]
-            learner.update(RankedItems(shown, np.zeros(n), memo, ranked.key), vector, now=now)
+        learner.update(ranking, click_positions(clicks, len(ranking)), now=now)
+        if learner.open:
+            self._observe(ranking, now, added=bool(new))
         self.now = now
         self.clicks += len(clicks)
         if not learner.steps & 255:
             self.measure()  # windows grow
+
+    def _observe(self, ranking: Sequence[ItemId], now: float, *, added: bool) -> None:
+        """Note the items of a learner that adds and drops them by itself, and where the caller had them."""
+        if added:
+            items: list[ItemId] = self.learner.items  # type: ignore[assignment]
+            self.seen = {item: self.seen.get(item, now) for item in items}
+            self.places = {item: place for item, place in self.places.items() if item in self.seen}
+        described = getattr(ranking, "described", None)
+        if described is not None:
+            for item, place in zip(ranking, described.place.tolist(), strict=True):
+                if item in self.seen:
+                    self.places[item] = int(place)
+        if added:
+            self.measure()
 
     def _forget_items(self, before: float) -> None:
         if self.all_seen >= before:
@@ -134,32 +158,62 @@ class Query:
             self.learner.remove_items(vanished)
             for item in vanished:
                 del self.seen[item]
+                self.places.pop(item, None)
             self.measure()
 
     # -- saving ----------------------------------------------------------------------------------------------------
 
     def to_bytes(self) -> bytes:
         learner = self.learner
-        seen = [self.seen[item] for item in learner.items]  # type: ignore[index]
-        return msgpack.encode(
-            _Saved(
-                _FORMAT, self.since, self.seq, self.impressions, self.clicks, self.now, self.all_seen, self.sweep, seen,
-                learner.to_bytes(),
-            )
+        items: list[ItemId] = learner.items  # type: ignore[assignment]
+        saved = (
+            _FORMAT, self.since, self.seq, self.impressions, self.clicks, self.now, self.all_seen, self.sweep,
+            [self.seen[item] for item in items], learner.to_bytes(),
         )  # fmt: skip
+        if not self.places:
+            return msgpack.encode(_Saved(*saved))
+        return msgpack.encode(_SavedWithPlaces(*saved, [self.places.get(item, 0) for item in items]))
 
     @classmethod
     def from_bytes(cls, body: bytes) -> Query:
         """Raises ``ValueError`` if it is not a saved query."""
-        saved = msgpack.decode(body, type=_Saved)
+        saved = msgpack.decode(body, type=_SavedWithPlaces)
         if saved.format != _FORMAT:
             raise ValueError(f"a query in format {saved.format}, this version reads {_FORMAT}")
         out = cls(Learner.from_bytes(saved.learner), saved.since)
         out.seq, out.impressions, out.clicks = saved.seq, saved.impressions, saved.clicks
         out.now, out.all_seen, out.sweep = saved.now, saved.all_seen, saved.sweep
-        out.seen = dict(zip(out.learner.items, saved.seen, strict=True))  # type: ignore[arg-type]
+        items: list[ItemId] = out.learner.items  # type: ignore[assignment]
+        out.seen = dict(zip(items, saved.seen, strict=True))
+        if saved.places:
+            out.places = {item: place for item, place in zip(items, saved.places, strict=True) if place}
         out.measure()
         return out
+
+
+def served_list(record: Ranked | Warm, policy: Policy, n: int | None = None) -> Sequence[ItemId]:
+    """The first ``n`` items of an impression, or of a row of an old log, as learners and the shared model get them."""
+    shown = (record.shown if isinstance(record, Ranked) else record.ranking)[:n]
+    if record.memo is None and isinstance(record, Warm):
+        return shown
+    n, width = len(shown), policy.memo
+    if record.memo is None:
+        return RankedItems(shown, np.zeros(n), np.full(n * width, -1.0), record.key)  # type: ignore[return-value]
+    memo, described = np.frombuffer(record.memo, "<f8")[: n * width].copy(), None
+    if policy.shares:
+        places = record.places[:n] if isinstance(record, Ranked) else range(1, n + 1)
+        described = describe(record.query, shown, ordered=False, places=np.array(places, float) if places else None)
+    return RankedItems(shown, np.zeros(n), memo, record.key, described=described)  # type: ignore[return-value]
+
+
+def click_positions(clicks: Sequence[int], n: int) -> NDArray[np.int8] | int | None:
+    """The clicks on a ranking of ``n`` items, as learners accept them: as a vector, if there are several."""
+    if len(clicks) <= 1:
+        return clicks[0] if clicks else None
+    vector = np.zeros(n, np.int8)
+    for position in clicks:
+        vector[position - 1] = 1
+    return vector
 
 
 class PreparedLearner(NamedTuple):
@@ -189,14 +243,24 @@ def new_learner(
 
 
 def warm_up(policy: Policy, k: int, horizon: int | None, max_bytes: int) -> int:
-    """Compile all that a query needs, and return its size in memory; if that exceeds ``max_bytes``, only the latter."""
+    """Compile all that a query needs, and return its size in memory.
+
+    If it exceeds ``max_bytes``, or the shared model does, nothing is compiled.
+    """
     problem = RankingProblem(max(k, 2), k, horizon, horizon, int(policy.contextual))
-    floats, ints = CompiledPolicy.cached(policy, problem).layout.sizes
-    if (size := 8 * floats + 4 * ints) > max_bytes:
-        return size
+    compiled = CompiledPolicy.cached(policy, problem)
+    for layout, most in ((compiled.layout, max_bytes), (compiled.shared_layout, max(max_bytes, _MOST_MODEL))):
+        floats, ints = layout.sizes
+        if (size := 8 * floats + 4 * ints) > most:
+            return size
     rows = [[0.0], [1.0]] if policy.contextual else None
-    learner = new_learner(policy, k, ["a", "b"], rows, 0, horizon, "")
-    learner.update(learner.rank(["a", "b"], now=0.0), None, now=0.0)
+    learner = new_learner(policy, k, () if policy.shares else ["a", "b"], rows, 0, horizon, "")
+    shared = SharedModel(policy) if policy.shares else None
+    prior = None if shared is None else learner.prior(["a", "b"], shared=shared)
+    ranking = learner.rank(["a", "b"], now=0.0, prior=prior)
+    learner.update(ranking, None, now=0.0)
+    if shared is not None:
+        shared.learn(ranking)
     learner.greedy(["a", "b"], 1)
     learner.beliefs(now=0.0)
     learner.add_items(["c"], features=None if rows is None else np.asarray(rows[:1]))

@@ -1,4 +1,4 @@
-"""A ranker: its settings, its counts over all queries, and its impressions that wait for feedback."""
+"""A ranker: its settings, its counts over all queries, its shared model, and impressions that wait for feedback."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from driftrank.policies.base import Policy
 from driftrank.policies.learner.learner import Learner
+from driftrank.policies.learner.shared_model import SharedModel
 from driftrank.policies.parameters import seconds
 from driftrank.serve.settings import policy_of
 from driftrank.serve.state.query import new_learner
@@ -15,6 +16,8 @@ from driftrank.wire import ItemId, RankerSettings
 
 class Ranker:
     """Changed only by folding records."""
+
+    policy: Policy
 
     def __init__(self, name: str, settings: RankerSettings, created: int, *, chosen: bool) -> None:
         self.name = name
@@ -27,18 +30,47 @@ class Ranker:
         self.collected: dict[int, tuple[list[int], int | None]] = {}
         #: from the record of an activation to that of its impression
         self.deferred: dict[int, int] = {}
+        self._shared: SharedModel | None = None
+        self.shared_seq = 0  #: the last record from which the shared model learnt; 0: none
+        self.shared_stored = 0  #: the same, of its snapshot
         self.set(settings, chosen=chosen)
 
     def set(self, settings: RankerSettings, *, chosen: bool) -> None:
         self.settings = settings
         self.chosen = chosen  #: the policy was named, not a default
-        self.policy: Policy = policy_of(settings)
+        self.policy = policy_of(settings)
+        self.shares = self.policy.shares  #: the policy has a shared model
+        if self._shared is not None and self._shared.policy != self.policy:
+            self._empty_shared()
         self.spec = self.policy.spec
         self.feedback_window = seconds("wait", settings.wait)
         self.item_retention = seconds("forget_items", settings.forget_items)
 
+    @property
+    def shared(self) -> SharedModel | None:
+        """The model of all queries, made when first used; None if the policy has none."""
+        if self._shared is None and self.shares:
+            self._shared = SharedModel(self.policy)
+        return self._shared
+
+    def restore_shared(self, model: SharedModel | None, seq: int) -> None:
+        """Set the shared model to its snapshot of record ``seq``; None: it begins again with nothing."""
+        self._shared = model
+        self.shared_seq = self.shared_stored = seq
+
+    def _empty_shared(self) -> None:
+        self.restore_shared(None, 0)
+
+    @property
+    def shared_bytes(self) -> int:
+        """The memory of the shared model."""
+        return 0 if self._shared is None else self._shared.nbytes
+
     def new_learner(self, query: str, items: Sequence[ItemId], features: list[list[float]] | None = None) -> Learner:
+        """A learner for a new query; with a shared model it has no items yet, as none was observed."""
         settings = self.settings
+        if self.shares:
+            items = ()
         return new_learner(self.policy, settings.k, items, features, settings.seed, settings.horizon, query)
 
     def count_step(self, clicks: Sequence[int]) -> None:
@@ -55,4 +87,5 @@ class Ranker:
     def restart(self, seq: int) -> None:
         """Begin a new generation, which has learnt nothing."""
         self.since = seq
+        self._empty_shared()
         self.queries = self.impressions = self.steps = self.clicks = 0

@@ -7,10 +7,12 @@ record and the state: the same log gives the same state, to the bit, on any mach
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from driftrank.policies.learner.learner import Learner
+from driftrank.policies.learner.ranked_items import RankedItems
+from driftrank.policies.learner.shared_model import SharedModel
 from driftrank.serve.log.records import (
     Activated,
     Clicked,
@@ -27,16 +29,27 @@ from driftrank.serve.log.records import (
 from driftrank.serve.log.store.base import Snapshot, Store, StoreError
 from driftrank.serve.metrics import Metrics
 from driftrank.serve.state import outcome
-from driftrank.serve.state.checkpoint import CHECKPOINT, COUNTS, Checkpoint, Counts, counts_of
+from driftrank.serve.state.checkpoint import CHECKPOINT, COUNTS, Checkpoint, Counts, counts_of, shared_name
 from driftrank.serve.state.impressions import Impression, Impressions
 from driftrank.serve.state.queries import QueryKey, QueryTable
-from driftrank.serve.state.query import PreparedLearner, Query
+from driftrank.serve.state.query import PreparedLearner, Query, click_positions, served_list
 from driftrank.serve.state.ranker import Ranker
-from driftrank.wire import FeedbackResult
+from driftrank.wire import FeedbackResult, ItemId
 
 _log = logging.getLogger("driftrank.serve")
 #: settings whose change begins a new generation of a ranker
 _RESTART = ("policy", "k", "seed", "horizon")
+
+
+class ModelCopy(NamedTuple):
+    """A shared model as it was after a record."""
+
+    ranker: Ranker
+    seq: int
+    model: SharedModel
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(shared_name(self.ranker.name), self.seq, self.model.to_bytes())
 
 
 class State:
@@ -191,20 +204,25 @@ class State:
         if waited and record.how != "dropped":
             self.metrics.add("clicks", (record.ranker, ranked.arm), len(record.clicks))
             if not holdout:
+                ranking = served_list(ranked, ranker.policy, record.shown)
+                if impression.seq >= ranker.since and ranked.ranker_since in (0, ranker.since):
+                    _learn_shared(seq, ranker, ranking, record.clicks)
                 query = self.query(ranker, ranked.query)
                 reset = query is None or _is_reset(impression, ranker, query)
                 if query is not None and not reset:
-                    error = self._learn(seq, record, ranked, ranker, query)
+                    error = self._learn(seq, record, ranked, ranker, query, ranking)
         return outcome.counted(record, waited=waited, holdout=holdout, reset=reset, error=error)
 
-    def _learn(self, seq: int, record: Final, ranked: Ranked, ranker: Ranker, query: Query) -> str | None:
+    def _learn(
+        self, seq: int, record: Final, ranked: Ranked, ranker: Ranker, query: Query, ranking: Sequence[ItemId]
+    ) -> str | None:
         """Update the learner of a query; the error, if it rejects the impression."""
         if query.seq >= seq:  # its snapshot includes the record
             ranker.count_step(record.clicks)
             return None
         nbytes, alarms, failed = query.nbytes, query.learner.alarm_count, None
         try:
-            query.learn(ranked.shown[: record.shown], record.clicks, record.time, ranked=ranked)
+            query.learn(ranking, record.clicks, record.time, items=ranked.items, features=ranked.features)
             ranker.count_step(record.clicks)
         except ValueError as error:
             failed = str(error)
@@ -225,20 +243,21 @@ class State:
         ranker = self.rankers.get(record.ranker)
         if ranker is None or record.ranker_since not in (0, ranker.since):  # sent again, its batch would count twice
             return
+        k = ranker.settings.k  # may have become smaller since the request
+        ranking, clicks = served_list(record, ranker.policy, k), [click for click in record.clicks if click <= k]
+        _learn_shared(seq, ranker, ranking, clicks)
         query = self.query(ranker, record.query)
         if query is not None and query.seq >= seq:
             ranker.count_step(record.clicks)
             ranker.queries += query.since == seq
             return
-        k = ranker.settings.k  # may have become smaller since the request
-        ranking, clicks = record.ranking[:k], [click for click in record.clicks if click <= k]
         features = None if record.features is None else record.features[:k]
         try:
             if query is None:
                 learner = ranker.new_learner(record.query, ranking, features)
                 query = self._new_query(ranker, record.query, learner, seq, record.time)
             nbytes = query.nbytes
-            query.learn(ranking, clicks, record.when, features=features)
+            query.learn(ranking, clicks, record.when, items=ranking, features=features)
             ranker.count_step(clicks)
         except ValueError as error:
             _log_not_learnt(seq, error)
@@ -283,7 +302,8 @@ class State:
             self.queries.delete(key)
             return
         fresh = Query(ranker.new_learner(record.query, list(query.seen)), seq)
-        fresh.seen, fresh.all_seen, fresh.sweep = query.seen, query.all_seen, query.sweep
+        if not fresh.learner.open:
+            fresh.seen, fresh.all_seen, fresh.sweep = query.seen, query.all_seen, query.sweep
         fresh.measure()
         self.queries.replace(key, fresh)
 
@@ -317,9 +337,19 @@ class State:
         return counts + self.queries.snapshots(keys)
 
     def checkpoint(self) -> Snapshot:
-        """A snapshot of all but the queries."""
+        """A snapshot of all but the queries and the shared models."""
         self._check_whole()
         return Snapshot(CHECKPOINT, self.seq, Checkpoint(self.clock, self.rankers, self.outdated).to_bytes())
+
+    def changed_models(self) -> list[ModelCopy]:
+        """The shared models that differ from their snapshots. They belong to the checkpoint made now, and are to be
+        written with it: unlike a query, a shared model may never be ahead of the checkpoint.
+        """
+        return [
+            ModelCopy(ranker, ranker.shared_seq, ranker.shared.copy())
+            for ranker in self.rankers.values()
+            if ranker.shared_seq > ranker.shared_stored and ranker.shared is not None
+        ]
 
     def _check_whole(self) -> None:
         """A record that failed half-way is folded again at the next start; no part of it may be in a snapshot."""
@@ -335,6 +365,22 @@ class State:
             self.seq = snapshot.seq
             self.clock, self.rankers, self.outdated = Checkpoint.from_bytes(snapshot.body)
             self.needed = self.oldest
+            for ranker in self.rankers.values():
+                if ranker.shared_seq:
+                    self._restore_shared(ranker)
+
+    def _restore_shared(self, ranker: Ranker) -> None:
+        try:
+            snapshot = self._store.get_snapshot(shared_name(ranker.name))
+            if snapshot is None or snapshot.seq != ranker.shared_seq:
+                raise ValueError("it is not the one that belongs to the checkpoint")
+            model = SharedModel.from_bytes(snapshot.body)
+            if model.policy != ranker.policy:
+                raise ValueError(f"it is that of {model.policy.spec}")
+            ranker.restore_shared(model, snapshot.seq)
+        except ValueError as error:
+            _log.error("the shared model of ranker %s is reset: cannot use its snapshot: %s", ranker.name, error)
+            ranker.restore_shared(None, 0)
 
     def recount(self) -> None:
         """Take over the saved counts, now that all their records are folded."""
@@ -362,6 +408,16 @@ def _is_reset(impression: Impression, ranker: Ranker, query: Query | None) -> bo
 def _same_generation(ranked: Ranked, ranker: Ranker, query: Query | None) -> bool:
     since = query.since if query else None
     return ranked.ranker_since in (0, ranker.since) and ranked.query_since in (0, since)
+
+
+def _learn_shared(seq: int, ranker: Ranker, ranking: Sequence[ItemId], clicks: Sequence[int]) -> None:
+    """Let the shared model learn from a ranking, from its records alone: the query may be ahead, or reset since."""
+    if isinstance(ranking, RankedItems) and ranking.described is not None and ranker.shared is not None:
+        try:
+            ranker.shared.learn(ranking, click_positions(clicks, len(ranking)))
+            ranker.shared_seq = seq
+        except ValueError as error:
+            _log_not_learnt(seq, error)
 
 
 def _log_not_learnt(seq: int, error: ValueError) -> None:

@@ -19,7 +19,14 @@ from tests.serve.harness import Harness, differences, dump
 
 QUERIES = ("shoes", "a/b", "ä")
 ITEMS = ("a", "b", "7", 7, "c", -1)
-POLICIES = ("CascadeUCB1", "CascadeDUCB:half_life=5m", "BubbleRank:horizon=1000", "RankedEXP3", "CascadeSoftmax")
+POLICIES = (
+    "CascadeUCB1",
+    "CascadeDUCB:half_life=5m",
+    "BubbleRank:horizon=1000",
+    "RankedEXP3",
+    "CascadeSoftmax",
+    "PriorRegimeTS:hash_bits=6",
+)
 WAIT = 100
 
 
@@ -346,9 +353,9 @@ Traffic.TestCase.settings = settings(
 TestTraffic = Traffic.TestCase
 
 
-def _busy(folder: Path) -> Harness:
+def _busy(folder: Path, policy: str = "CascadeUCB1", *, reset: bool = True) -> Harness:
     """A service whose log has records of all kinds."""
-    harness = Harness(folder, ranker={"wait": WAIT, "forget_items": 2 * WAIT})
+    harness = Harness(folder, policy, ranker={"wait": WAIT, "forget_items": 2 * WAIT})
     for n in range(4):
         harness.rank("shoes", ["a", "b", "c", n], f"e:{n}")
     harness.feedback("e:0", [1])
@@ -362,7 +369,7 @@ def _busy(folder: Path) -> Harness:
     harness.advance(60)
     harness.feedback("e:5", ["d"])
     harness.reset("boots", gone=True)
-    harness.put(policy="CascadeUCB1", k=3, wait=WAIT, forget_items=2 * WAIT, second_click="update")
+    harness.put(policy=policy, k=3, wait=WAIT, forget_items=2 * WAIT, second_click="update")
     harness.rank("boots", ["a", "c"], "b:1")
     harness.feedback("b:1", [1])
     harness.import_({"shoes": kept["shoes"]})
@@ -370,18 +377,23 @@ def _busy(folder: Path) -> Harness:
     harness.advance(500)
     harness.rank("shoes", ["z"], "e:6")
     harness.rank("other", [1, 2, 3, 4], "o:1")
+    if not reset:
+        harness.feedback("o:1", [2])
+        return harness
     harness.reset()
     harness.rank("other", [1, 2, 3, 4], "o:2")
     return harness
 
 
-def test_from_every_checkpoint_the_same_state(tmp_path):
+@pytest.mark.parametrize("policy", ["CascadeUCB1", "PriorRegimeTS:hash_bits=6"])
+@pytest.mark.parametrize("reset", [True, False])
+def test_from_every_checkpoint_the_same_state(tmp_path, policy, reset):
     """A checkpoint after n records, and snapshots of queries from then or later, as a crash leaves them."""
-    with _busy(tmp_path) as harness:
+    with _busy(tmp_path, policy, reset=reset) as harness:
         store, log = harness.store, harness.log()
         whole = harness.dump_of_log()
         assert not differences(whole, harness.dump())
-        assert len(log) >= 29
+        assert len(log) >= 28
         for n, (seq, _) in enumerate(log, 1):
             for later in {n, n + 1, n + 2, n + 5, n + 9, len(log)}:
                 names = store.snapshot_names("", limit=10_000)
@@ -389,12 +401,12 @@ def test_from_every_checkpoint_the_same_state(tmp_path):
                 state = State(store, Metrics())
                 for at, record in log[:n]:
                     state.apply(at, record)
-                checkpoint = state.checkpoint()
+                checkpoint = [state.checkpoint(), *(copy.snapshot() for copy in state.changed_models())]
                 store.put_snapshots(state.snapshots(list(state.queries.dirty)))  # evicted before
                 for at, record in log[n:later]:
                     state.apply(at, record)
                 written = state.snapshots(list(state.queries.dirty))
-                store.put_snapshots([*written, checkpoint])
+                store.put_snapshots([*written, *checkpoint])
                 state = State(store, Metrics())
                 state.restore()
                 assert state.seq == seq

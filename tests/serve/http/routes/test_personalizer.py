@@ -108,7 +108,7 @@ def test_an_event_id_is_generated_by_default(start: Start) -> None:
 
 
 def test_the_same_event_id_gives_the_same_action(start: Start) -> None:
-    loop = start()
+    loop = start(policy="CascadeTS")
     first = [loop.ranked(eventId=f"same/{n}")["rewardActionId"] for n in range(10)]
     assert first == [loop.ranked(eventId=f"same/{n}")["rewardActionId"] for n in range(10)]
     assert len(set(first)) > 1
@@ -135,8 +135,14 @@ def test_absent_and_null_are_the_same(start: Start) -> None:
     assert loop.state("device=")["lists"] == 2
 
 
-def test_actions_below_are_in_the_order_of_what_was_learnt(start: Start) -> None:
+def test_a_new_query_begins_with_the_first_action(start: Start) -> None:
     loop = start()
+    answer = loop.ranked(eventId="in order")
+    assert [action["id"] for action in answer["ranking"]] == IDS
+
+
+def test_actions_below_are_in_the_order_of_what_was_learnt(start: Start) -> None:
+    loop = start(policy="CascadeTS")
     for n in range(60):
         answer = loop.ranked(eventId=f"order/{n}")
         loop.reward(answer["eventId"], {"salad": 1, "juice": 1 if n % 2 else 0}.get(answer["rewardActionId"], 0))

@@ -15,11 +15,11 @@ def test_the_default_ranker_exists_from_the_start(http):
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/json"
     body = answer.json()
-    assert {str(item["id"]) for item in body["items"]} == {"a", "b", "c", "7"}
+    assert [item["id"] for item in body["items"]] == ["a", "b", "c", 7], "the caller's order"
     assert [item["position"] for item in body["items"]] == [1, 2, 3, 4]
-    assert body["policy"] == "CascadeRegimeTS"
+    assert body["policy"] == "PriorRegimeTS"
     assert body["step"] == 1
-    assert all(item["why"] in ("learnt", "explore") for item in body["items"])
+    assert {item["why"] for item in body["items"]} == {"prior"}
     clicked = http.post("/v1/rankers/default/feedback", json={"event_id": body["event_id"], "clicks": [1]})
     assert clicked.json() == {"event_id": body["event_id"], "outcome": "counted", "clicks": 1}
 
