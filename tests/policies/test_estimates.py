@@ -53,6 +53,7 @@ def played(policy, steps=3000, horizon=3000):
 
 
 @pytest.mark.parametrize("name", others_are_slow(OURS))
+@pytest.mark.compiled
 def test_estimates_are_near_the_truth(name):
     policy = policies()[name]()
     learner = played(policy)

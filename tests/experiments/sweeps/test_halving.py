@@ -11,7 +11,6 @@ from driftrank.environments import Abrupt, Environment, PiecewiseRandom
 from driftrank.experiments import Sweep, sweep
 from driftrank.experiments.sweeps.halving import CLEAR, LEAST, order, rounds, rungs, survivors
 from driftrank.queries import Queries, yandex_like
-from tests.quick import others_are_slow
 
 SPECS = ["CascadeSWUCB:window=geom(20,4000,12)", "CascadeDUCB:discount=1-geom(0.0003,0.3,9)"]
 HOW: dict[str, Any] = {"horizon": 3000, "runs": 2, "progress": False}
@@ -123,7 +122,8 @@ def test_regret_of_dropped_settings_is_near_that_of_all_runs(full: Sweep, halved
     assert np.mean(ours) < np.mean(plain)
 
 
-@pytest.mark.parametrize("seed", others_are_slow(range(4), [0]))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
 def test_what_is_clearly_best_is_never_dropped(seed: int) -> None:
     """Four times two worlds, each with users of its own."""
     kinds: list[Environment] = [

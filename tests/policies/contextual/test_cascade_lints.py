@@ -91,6 +91,7 @@ def test_with_many_features_the_factor_is_patched(policy):
     assert s["patched"][0] == 0
 
 
+@pytest.mark.compiled
 def test_patches_do_not_pile_up():
     features = random_features(4, 20, seed=5)
     learner = CascadeLinTS().start(range(4), 2, features=features)

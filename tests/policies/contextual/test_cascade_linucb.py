@@ -121,6 +121,7 @@ def test_beats_policies_that_know_no_features_in_a_linear_world():
     assert ts < plain / 3
 
 
+@pytest.mark.slow
 def test_discounting_pays_when_the_world_changes():
     env = dr.environments.LinearFeatures(L=100, K=5, d=5, n_queries=2, period=2000)
     policies = ["CascadeLinUCB:c=1.0", "CascadeLinUCB:c=1.0,discount=0.998"]

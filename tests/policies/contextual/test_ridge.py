@@ -70,6 +70,7 @@ def test_the_ridge_stays():
     assert s["theta"] == pytest.approx([2 / 3, 0], abs=1e-12)
 
 
+@pytest.mark.compiled
 def test_nothing_piles_up():
     """After a hundred thousand updates, theta is what numpy makes of the sums."""
     features = random_features(6, 5, seed=3)
@@ -85,6 +86,7 @@ def test_nothing_piles_up():
 @BOTH
 @pytest.mark.parametrize("size", [1e-99, 150, 1e4, 1e9, 1e20, 1e99])
 @pytest.mark.parametrize("discount", [1, 0.9])
+@pytest.mark.compiled
 def test_any_size_of_features_gives_numbers(kind, size, discount):
     """Thirty features that depend on two: rounding cancels the ridge, and pivots come out negative."""
     for seed in (0, 28):

@@ -68,6 +68,7 @@ def test_a_learner_that_starts_without_items(name):
 
 
 @pytest.mark.parametrize("name", others_are_slow(OURS))
+@pytest.mark.compiled
 def test_it_learns_among_free_slots(name):
     """As surely as without them: the best item is on top more often than by chance where the policy claims to learn."""
     policy = policies()[name]()

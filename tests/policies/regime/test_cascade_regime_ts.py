@@ -88,6 +88,7 @@ def test_an_item_unseen_for_long_may_have_changed():
     assert q == pytest.approx(0.0350151, abs=5e-8)
 
 
+@pytest.mark.compiled
 def test_an_item_unseen_for_long_is_drawn_from_the_prior():
     """At the hazard v/7000: with probability 1 - exp(-v 499/7000), otherwise from its posterior, which is low."""
     learner = unseen_since_100()

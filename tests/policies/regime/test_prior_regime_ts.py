@@ -251,6 +251,7 @@ def test_two_hundred_candidates_take_less_than_60_kilobytes():
     assert learner.nbytes < 60_000
 
 
+@pytest.mark.slow
 def test_simulated_alone(yandex40):
     """In the paper's world, without an order or a shared model."""
     env = dr.environments.Abrupt(yandex40, k=3)
