@@ -32,7 +32,7 @@ COMPILED := NUMBA_OPT=1 $(PYTEST) -m 'not interpreted and not slow'
 .PHONY: test
 test: prepared ## every check: style, types, imports, wording, tests
 	@$(MAKE) lint
-	$(INTERPRETED) -m 'interpreted and not slow' tests/policies driftrank/policies tests/engine
+	$(INTERPRETED) -m interpreted tests/engine
 	$(COMPILED)
 
 .PHONY: test-all

@@ -1,10 +1,9 @@
 """Fixtures, and how the tests are run.
 
-``make test`` runs pytest twice. Tests marked ``interpreted`` run with ``NUMBA_DISABLE_JIT=1``, which makes kernels
-plain Python: those of policies are quicker without the compiler. ``tests/policies/test_compiled.py`` shows that both
-give the same bits. The others run compiled, and so do tests of policies that simulate or are marked ``compiled``.
-Compiled kernels go to the user's cache as always: they are filed under a fingerprint, so a second run need not compile
-again. Plain ``pytest`` runs everything compiled, and passes too.
+Kernels are compiled, and go to the user's cache as always: they are filed under a fingerprint, so a second run of the
+tests need not compile again. Tests marked ``interpreted`` run with ``NUMBA_DISABLE_JIT=1``, which makes kernels plain
+Python; ``make test-all`` also runs the tests of policies, service and clients that way, to count kernels in coverage,
+except those marked ``compiled``. ``tests/policies/test_compiled.py`` shows that both give the same bits.
 """
 
 from __future__ import annotations
@@ -81,15 +80,12 @@ def _simulates(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group tests by policy: its kernels are then compiled in one process. Mark how it runs."""
+    """Group tests by policy: its kernels are then compiled in one process. Mark those that simulate."""
     known = policies()
     policy_of = {}
     for item in items:
         if _simulates(item) and not item.get_closest_marker("interpreted"):
             item.add_marker(pytest.mark.compiled)
-        # tests/PACKAGE/..., or doctests in driftrank/PACKAGE/...
-        if item.path.relative_to(HERE.parent).parts[1] == "policies" and not item.get_closest_marker("compiled"):
-            item.add_marker(pytest.mark.interpreted)
         name = item.callspec.params.get("name") if hasattr(item, "callspec") else None
         policy_of[item] = name if isinstance(name, str) and name in known else None
         item.add_marker(pytest.mark.xdist_group(policy_of[item] or str(item.path)))
