@@ -59,9 +59,8 @@ def _key_of_query(query: str) -> int:
 
 def described_at(x: Described, numbers: NDArray[np.intp]) -> Described:
     """The description of some of the items."""
-    n = len(x.item)
-    dense = x.dense.reshape(n, -1)[numbers].ravel() if len(x.dense) else x.dense
-    return x._replace(item=x.item[numbers], place=x.place[numbers], dense=dense)
+    dense = x.dense.reshape(len(x.item), -1)[numbers].ravel() if len(x.dense) else x.dense
+    return Described(x.query, x.item[numbers], x.place[numbers], dense, x.crosses)
 
 
 def _places(places: Any, n: int) -> NDArray[np.float64]:

@@ -525,7 +525,8 @@ class Learner:
     def _forget(self, slots: list[int]) -> None:
         """Clear these slots."""
         if slots:
-            forget_alarms(self._views(), slots)
+            if self.alarm_count or not self.open:  # saved states of other learners stay as they were, to the bit
+                forget_alarms(self._views(), slots)
             self._call(templates.forget_step, self._event(None, None), np.array(slots, np.int64))
 
     def _new_features(self, items: list[Item], features: Any) -> NDArray[np.float64] | None:
