@@ -212,9 +212,8 @@ def memo_of(ranking: RankedItems) -> bytes:
 
 
 def _places(ranking: RankedItems, request: CheckedRequest) -> list[int]:
-    if not request.ordered or ranking.described is None:
-        return []
-    return ranking.described.place.astype(int).tolist()  # type: ignore[no-any-return]
+    places = ranking.places
+    return [] if not request.ordered or places is None else places.astype(int).tolist()
 
 
 def response(ranker: Ranker, ranked: Ranked) -> RankResponse:

@@ -33,6 +33,7 @@ class CompiledPolicy:
     kernels: PolicyKernels
     bindings: dict[str, Any]  #: the values of the names in capitals in templates
     compiled: dict[str, Any] = field(default_factory=dict)  #: templates, compiled when first needed
+    _scratches: dict[int, int] = field(default_factory=dict)  #: by number of slots beyond the state's
 
     @classmethod
     def of(cls, policy: Policy, problem: RankingProblem) -> CompiledPolicy:
@@ -77,7 +78,12 @@ class CompiledPolicy:
 
     def scratch_for(self, slots: int) -> int:
         """The size of a list's scratch buffer if there are candidates without a state, in slots beyond its own."""
-        return self.scratch if slots == self.problem.L else self.policy.scratch({**self.parameters, "L": slots})
+        if slots == self.problem.L:
+            return self.scratch
+        size = self._scratches.get(slots)
+        if size is None:
+            size = self._scratches[slots] = self.policy.scratch({**self.parameters, "L": slots})
+        return size
 
     def step(self, template: Any) -> Any:
         """The template compiled for this policy."""

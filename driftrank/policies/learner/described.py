@@ -40,9 +40,7 @@ def describe(
     [1.0, 2.0]
     """
     n = len(items)
-    place = np.arange(1.0, n + 1.0) if ordered else np.zeros(n)
-    if places is not None:
-        place = _places(places, n)
+    place = _in_order(n, ordered) if places is None else _places(places, n)
     return Described(
         np.uint64(query if isinstance(query, int) else _key_of_query(query)),  # type: ignore[arg-type]
         np.array(list(map(token_of, items)), np.int64) if tokens is None else tokens,
@@ -52,16 +50,15 @@ def describe(
     )
 
 
+@lru_cache(maxsize=2**10)
+def _in_order(n: int, ordered: bool) -> NDArray[np.float64]:
+    """The places of candidates in the caller's order; descriptions share them, and nobody writes to them."""
+    return np.arange(1.0, n + 1.0) if ordered else np.zeros(n)
+
+
 @lru_cache(maxsize=2**14)
 def _key_of_query(query: str) -> int:
     return key_of(query)
-
-
-def described_at(x: Described, numbers: NDArray[np.intp]) -> Described:
-    """The description of some of the items."""
-    n = len(x.item)
-    dense = x.dense.reshape(n, -1)[numbers].ravel() if len(x.dense) else x.dense
-    return x._replace(item=x.item[numbers], place=x.place[numbers], dense=dense)
 
 
 def _places(places: Any, n: int) -> NDArray[np.float64]:

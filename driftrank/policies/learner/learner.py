@@ -19,9 +19,9 @@ from driftrank.policies.estimates import Belief, belief
 from driftrank.policies.learner import serialization, templates
 from driftrank.policies.learner.click_vector import click_vector
 from driftrank.policies.learner.compiled_policy import CompiledPolicy
-from driftrank.policies.learner.described import describe, described_at
+from driftrank.policies.learner.described import describe
 from driftrank.policies.learner.features import feature_rows, one_hot
-from driftrank.policies.learner.ranked_items import Item, RankedItems
+from driftrank.policies.learner.ranked_items import Item, RankedItems, described_at
 from driftrank.policies.learner.shared_model import Prior, SharedModel
 from driftrank.policies.learner.tokens import token_of
 from driftrank.validation import check_integer
@@ -42,6 +42,7 @@ class _Offer(NamedTuple):
     token: NDArray[np.int64]  #: by slot
     names: list[Any]  #: by slot
     place: NDArray[np.intp]  #: by slot: the place among the candidates
+    tokens: NDArray[np.int64]  #: by place
 
 
 class Learner:
@@ -194,7 +195,7 @@ class Learner:
         ranking._slots, ranking._table = items, self._table
         ranking.explored = self.policy.explored(score, memo)
         if prior is not None:
-            ranking.described = described_at(prior.described, offer.place[items])
+            ranking.describe(prior.described, offer.place[items])
         return ranking
 
     def adopt(
@@ -230,7 +231,7 @@ class Learner:
         if shared is None:
             raise ValueError("shared: must be given to a learner without a shared model")
         offer = self._candidates(candidates)
-        tokens = offer.token[offer.slots]
+        tokens = offer.tokens
         return shared.prior(describe(self._query, range(len(tokens)), ordered=ordered, places=places, tokens=tokens))
 
     def update(
@@ -525,7 +526,8 @@ class Learner:
     def _forget(self, slots: list[int]) -> None:
         """Clear these slots."""
         if slots:
-            forget_alarms(self._views(), slots)
+            if self.alarm_count or not self.open:  # saved states of other learners stay as they were, to the bit
+                forget_alarms(self._views(), slots)
             self._call(templates.forget_step, self._event(None, None), np.array(slots, np.int64))
 
     def _new_features(self, items: list[Item], features: Any) -> NDArray[np.float64] | None:
@@ -575,7 +577,7 @@ class Learner:
         items: Sequence[Item] = range(len(offer.slots))
         if dense is not None:  # may be given by name
             items = [offer.names[slot] for slot in offer.slots.tolist()]
-        query, tokens = self._query, offer.token[offer.slots]
+        query, tokens = self._query, offer.tokens
         return self.shared.prior(describe(query, items, ordered=ordered, dense=dense, crosses=crosses, tokens=tokens))
 
     def _with_prior(
@@ -659,10 +661,11 @@ class Learner:
         place = np.empty(L + len(more), np.intp)
         place[slots] = np.arange(len(slots))
         if not more:
-            return _Offer(slots, self._token, self._slots, place)
+            return _Offer(slots, self._token, self._slots, place, self._token[slots])
         names = _distinct([items[j] for j in more])
         tokens = np.array([token_of(item) for item in names], np.int64)
-        return _Offer(slots, np.append(self._token, tokens), [*self._slots, *names], place)
+        by_slot = np.append(self._token, tokens)
+        return _Offer(slots, by_slot, [*self._slots, *names], place, by_slot[slots])
 
     def _slots_of(self, items: Iterable[Item]) -> NDArray[np.uint32]:
         """The slots of distinct items; those beyond the state's for unknown ones, if they are allowed."""
@@ -670,14 +673,14 @@ class Learner:
             items = _distinct(items)
         try:
             if len(set(items)) == len(items):
-                if not self.open:
-                    return np.fromiter(map(self._slot_of.__getitem__, items), np.uint32, len(items))
+                return np.fromiter(map(self._slot_of.__getitem__, items), np.uint32, len(items))
+        except KeyError:
+            if self.open:
                 slots = np.array(list(map(self._slot_of.get, items, repeat(-1))))
                 unknown = np.flatnonzero(slots < 0)
-                if len(unknown):
-                    slots[unknown] = np.arange(self.compiled.problem.L, self.compiled.problem.L + len(unknown))
+                slots[unknown] = np.arange(self.compiled.problem.L, self.compiled.problem.L + len(unknown))
                 return slots.astype(np.uint32)
-        except (KeyError, TypeError):
+        except TypeError:
             pass
         return np.array([self._slot(item) for item in _distinct(items)], np.uint32)  # raises the precise error
 

@@ -12,6 +12,12 @@ from driftrank.kernels.structures import Described
 Item = Hashable
 
 
+def described_at(x: Described, numbers: NDArray[np.intp]) -> Described:
+    """The description of some of the items."""
+    dense = x.dense.reshape(len(x.item), -1)[numbers].ravel() if len(x.dense) else x.dense
+    return Described(x.query, x.item[numbers], x.place[numbers], dense, x.crosses)
+
+
 class RankedItems(list[Item]):
     """A list of items, top first, with the numbers that the policy needs to learn from it later.
 
@@ -33,7 +39,7 @@ class RankedItems(list[Item]):
         self.key = key
         #: by position, the probability of the item shown there given those above; None if unknown
         self.propensities = propensities
-        self.described = described  #: the items as the shared model sees them; None if there is no such model
+        self._described = described
         #: by position, True if the item is there to be explored; None if the policy does not tell
         self.explored: NDArray[np.bool_] | None = None
         self._made = tuple(self)
@@ -41,6 +47,28 @@ class RankedItems(list[Item]):
     #: the slots of the items, and the identity of the assignment of slots
     _slots: NDArray[np.uint32] | None = None
     _table: object = None
+
+    #: the candidates as the shared model sees them, and the places of the items among them
+    _candidates: tuple[Described, NDArray[np.intp]] | None = None
+
+    def describe(self, candidates: Described, numbers: NDArray[np.intp]) -> None:
+        """Note the description of the candidates; those with these numbers are shown."""
+        self._candidates = candidates, numbers
+
+    @property
+    def described(self) -> Described | None:
+        """The items as the shared model sees them; None if there is no such model."""
+        if self._described is None and self._candidates is not None:
+            self._described = described_at(*self._candidates)
+        return self._described
+
+    @property
+    def places(self) -> NDArray[np.float64] | None:
+        """The places of the items in the caller's order, from 1; 0 for an item without one, None if not described."""
+        if self._described is None and self._candidates is not None:
+            candidates, numbers = self._candidates
+            return candidates.place[numbers]
+        return None if self._described is None else self._described.place
 
     @property
     def propensity(self) -> float | None:

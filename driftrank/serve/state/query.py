@@ -142,11 +142,11 @@ class Query:
             items: list[ItemId] = self.learner.items  # type: ignore[assignment]
             self.seen = {item: self.seen.get(item, now) for item in items}
             self.places = {item: place for item, place in self.places.items() if item in self.seen}
-        described = getattr(ranking, "described", None)
-        if described is not None:
-            for item, place in zip(ranking, described.place.tolist(), strict=True):
+        places = getattr(ranking, "places", None)
+        if places is not None:
+            for item, place in zip(ranking, places.astype(int).tolist(), strict=True):
                 if item in self.seen:
-                    self.places[item] = int(place)
+                    self.places[item] = place
         if added:
             self.measure()
 

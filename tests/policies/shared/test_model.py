@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from driftrank.kernels.rng import key_of
-from driftrank.policies.learner.described import describe, described_at
-from driftrank.policies.learner.ranked_items import RankedItems
+from driftrank.policies.learner.described import describe
+from driftrank.policies.learner.ranked_items import RankedItems, described_at
 from driftrank.policies.learner.shared_model import SharedModel
 from driftrank.policies.regime.prior_regime_ts import PriorRegimeTS
 from driftrank.policies.shared.place_curve import KNOTS
