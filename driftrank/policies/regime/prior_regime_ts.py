@@ -91,6 +91,7 @@ class PriorRegimeTS(Policy):
         See 3; hypotheses of a change are drawn with ``sharpness`` alone.
     vigilance, hazard_changes, hazard_steps, hypotheses, declare_below, co_changes, joint_every, regimes
         As in :class:`CascadeRegimeTS`; L is the number of candidates for vigilance, of observed items elsewhere.
+        Without a shared model vigilance counts twice.
     comeback, comeback_events
         As in :class:`CascadeRegimeTS`.
     most_items
