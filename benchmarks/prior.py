@@ -29,7 +29,7 @@ from driftrank.experiments import Result, simulate
 from driftrank.reporting.table import Table
 
 #: a new seed: none of the prototypes' worlds
-SEED = 20_240
+SEED = 31_415
 
 #: worlds of shared effects: what differs from ITEM50
 ITEM50: dict[str, Any] = {"item_share": 0.5, "caller": "none"}

@@ -118,6 +118,7 @@ class SharedState(Struct, frozen=True):
     columns: list[str]  #: of the model in use: place, query, item, features, crosses; the simplest that explains clicks
     strength: float  #: the number of observations that the prior of an item is worth
     going_on: float  #: the probability that a user goes on after an item without a click
+    after_click: float  #: the probability that a user goes on after a click
     places: dict[int, float]  #: attraction by place in the caller's order, without other columns
     bytes: int  #: of memory
 

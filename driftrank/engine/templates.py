@@ -44,7 +44,7 @@ def unchanged(alpha, buffer):
 @kernel
 def among(everyone, present, length):
     """Some of the items as candidates."""
-    return Candidates(present[:length], everyone.token, everyone.prior, everyone.going_on)
+    return Candidates(present[:length], everyone.token, everyone.prior, everyone.going_on, everyone.after_click)
 
 
 def advance(
@@ -140,7 +140,7 @@ def simulate(
     """Advance every run from step ``first`` to ``last``. ``items``, ``score``, ``memo``, ``scratch`` and ``clicks``
     are buffers for one list; everything else has a row for each run."""
     p = PARAMETERS(row)
-    everyone = Candidates(slots, token, prior, 0.0)
+    everyone = Candidates(slots, token, prior, 0.0, 0.0)
     r = Ranking(items, score, memo, scratch)
     for run in range(keys.shape[0]):
         origins[run] = ADVANCE(

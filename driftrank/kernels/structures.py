@@ -24,7 +24,8 @@ class Candidates(NamedTuple):
     #: by slot: two numbers A, B of the item's prior Beta(A, B); empty if the policy has no shared model. It may be
     #: longer than the state: slots from L on are items without a state, which were never observed.
     prior: NDArray[np.float64]
-    going_on: float  #: the probability that a user goes on after an item, from the shared model; 0 without one
+    going_on: float  #: the probability that a user goes on after a skipped item, from the shared model; 0 without one
+    after_click: float  #: the same after a clicked item
 
 
 class Described(NamedTuple):

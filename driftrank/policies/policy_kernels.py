@@ -102,10 +102,10 @@ class KernelSignatures(Protocol):
         """Make the first state of the shared model; every field holds its fill value before."""
 
     @staticmethod
-    def shared_prior(p: Parameters, h: Shared, x: Described, out: NDArray[np.float64]) -> float:
+    def shared_prior(p: Parameters, h: Shared, x: Described, out: NDArray[np.float64]) -> tuple[float, float]:
         """Write A and B of the prior Beta(A, B) of every described item to ``out``, without changing the model.
 
-        Returns the probability that a user goes on after an item, 0 if unknown.
+        Returns the probabilities that a user goes on after an item without a click and after a click, 0 if unknown.
         """
 
     @staticmethod
@@ -184,7 +184,7 @@ def no_shared_init(p, h):
 @kernel
 def no_shared_prior(p, h, x, out):
     """For a policy without a shared model."""
-    return 0.0
+    return 0.0, 0.0
 
 
 @kernel

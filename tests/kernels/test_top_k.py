@@ -16,7 +16,7 @@ RANDOM, INDEX = TIES.index("random"), TIES.index("index")
 def offer_all(order, scores, token, key, ties, first, end, items, score):
     """Offer the items in the given order; returns how many were taken."""
     r = Ranking(items, score, score, score)
-    c = Candidates(order, token, score, 0.0)
+    c = Candidates(order, token, score, 0.0, 0.0)
     e = Event(1, 1.0, key)
     filled = first
     for j in range(order.shape[0]):

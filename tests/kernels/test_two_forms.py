@@ -40,7 +40,7 @@ def test_insert(data: Any, first: int, places: int, rest: int, ties: int, key: i
         r = Ranking(items, np.linspace(0.0, 1.0, len(items)), np.zeros(0), np.zeros(0))
         e, c = (
             Event(1, 1.0, np.uint64(key)),
-            Candidates(np.arange(len(offers), dtype=np.uint32), token, np.zeros(0), 0.0),
+            Candidates(np.arange(len(offers), dtype=np.uint32), token, np.zeros(0), 0.0, 0.0),
         )
         filled = first
         states = []
@@ -79,7 +79,7 @@ def test_the_largest_indices(data: Any, ties: int, order: int, key: int) -> None
     made = []
     for gpu in (False, True):
         r = Ranking(np.array(before, np.uint32), np.linspace(0.0, 1.0, k), np.zeros(0), np.zeros(0))
-        c = Candidates(np.array(sorted(there), np.uint32), np.arange(len(values)), np.zeros(0), 0.0)
+        c = Candidates(np.array(sorted(there), np.uint32), np.arange(len(values)), np.zeros(0), 0.0, 0.0)
         e = Event(1, 1.0, np.uint64(key))
         form(rank, gpu)(Parameters(ties, order), State(np.array(values)), e, c, r)
         made.append((r.items.tolist(), r.score.tobytes()))

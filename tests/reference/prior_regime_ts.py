@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.reference import cascade_regime_ts as plain
 from tests.reference.index import key_below, observed_positions
-from tests.reference.shared_model import capped, left_at, reading_counts
+from tests.reference.shared_model import Reading, left_at
 
 
 class PriorRegimeTS(plain.CascadeRegimeTS):
@@ -14,14 +14,14 @@ class PriorRegimeTS(plain.CascadeRegimeTS):
 
     def __init__(
         self, L, K, horizon=None, *, stops=True, explore_max=1, explore_from=1, guard=False, ties="order",
-        change_mean=0.2, early_sharpness=64.0, most_items=80, hash_bits=15, dense=16, shrink_strength=False,
+        change_mean=0.1, early_sharpness=64.0, most_items=80, hash_bits=15, dense=16, shrink_strength=False,
         **others,
     ):  # fmt: skip
-        super().__init__(L, K, horizon, **{"hypotheses": 8, **others})
+        super().__init__(L, K, horizon, **{"hypotheses": 8, "feedback": "last", **others})
         self.stops, self.explore_max, self.explore_from = stops, explore_max, explore_from
         self.guard, self.ties, self.early = guard, ties, early_sharpness
         self.change_mean = change_mean
-        self.reading = 18.0, 2.0
+        self.reading = Reading()
         self.seen, self.changed = set(), set()
 
     # -- rates: of the items that were observed
@@ -59,14 +59,15 @@ class PriorRegimeTS(plain.CascadeRegimeTS):
 
     # -- ranking
 
-    def rank(self, t, key, prior=None, going_on=None, candidates=None):
-        """``prior`` is a pair (A, B) by item; ``candidates`` are in the caller's order."""
+    def rank(self, t, key, prior=None, users=None, candidates=None):
+        """``prior`` is a pair (A, B) by item, ``users`` how the shared model has them read; ``candidates`` are in the
+        caller's order."""
         candidates = list(range(self.L)) if candidates is None else list(candidates)
         self.prior = dict.fromkeys(candidates, (0.5, 0.5)) if prior is None else prior
-        self.factor = 2 if going_on is None else 1
-        if going_on is None:
-            going_on = self.reading[0] / sum(self.reading)
-        self.going_on, self.key = going_on if self.stops else 1.0, key
+        self.factor = 2 if users is None else 1
+        going_on, after_click = users or (self.reading.going_on, self.reading.after_click)
+        self.going_on, self.after_click = (going_on, after_click) if self.stops else (1.0, 0.0)
+        self.key = key
         regime = self._regime(key)
         theta = {a: self._theta(t, a, key, regime, len(candidates)) for a in candidates}
         mean = {a: self.mean(a) for a in candidates}
@@ -78,8 +79,11 @@ class PriorRegimeTS(plain.CascadeRegimeTS):
         shown = best[: K - len(explorers)]
         at = self.explore_from - 1
         for a in explorers:
-            while at < len(shown) and mean[shown[at]] >= theta[a]:
-                at += 1
+            if users:
+                at = self.cheapest(shown, [*shown, best[len(shown)]], a, at, mean)
+            else:
+                while at < len(shown) and mean[shown[at]] >= theta[a]:
+                    at += 1
             shown.insert(at, a)
             at = shown.index(a) + 1
         if self.guard and self.value(shown, mean) < self.value(candidates[:K], mean):
@@ -129,11 +133,21 @@ class PriorRegimeTS(plain.CascadeRegimeTS):
         read = [math.prod((1 - mean[b]) * self.going_on for b in items[:i]) for i in range(len(items))]
         return sum(r * mean[a] for r, a in zip(read, items, strict=True))
 
+    def cheapest(self, shown, instead, explorer, first, mean):
+        """The position at which an observation of the explorer costs least."""
+
+        def cost(i):
+            new = [*shown[:i], explorer, *shown[i:]]
+            arrive = math.prod((1 - mean[a]) * self.going_on for a in shown[:i])
+            return (self.value(instead, mean) - self.value(new, mean)) / arrive
+
+        return min(range(first, len(shown) + 1), key=cost)
+
     # -- learning
 
     def read(self, clicks):
-        if self.stops and not any(clicks):
-            return left_at(self.means, self.going_on, self.key)
+        if self.stops and (self.feedback == "last" or not any(clicks)):
+            return left_at(self.means, self.going_on, self.after_click, clicks, self.key)
         return observed_positions(clicks, self.feedback)
 
     def update(self, t, ranking, clicks):
@@ -146,8 +160,7 @@ class PriorRegimeTS(plain.CascadeRegimeTS):
         if self.kept:
             self.believe(t)
         if self.stops:
-            on, stopped = reading_counts(self.means, self.going_on, clicks, self.feedback)
-            self.reading = capped(self.reading[0] + on, self.reading[1] + stopped)
+            self.reading.count(self.means, self.going_on, self.after_click, clicks, self.feedback)
 
     def declare(self, t, a):
         super().declare(t, a)

@@ -39,7 +39,7 @@ class SharedModel:
     def __init__(self, hash_bits=15, shrink_strength=False, stops=True):
         self.models = [Model() for _ in range(4)]
         self.bits, self.shrink, self.stops = hash_bits, shrink_strength, stops
-        self.use, self.went_on, self.stopped = 0, 18.0, 2.0
+        self.use, self.reading = 0, Reading()
         self.squares, self.labels = defaultdict(float), 0
 
     def hashed(self, kind, a, b=0):
@@ -85,7 +85,11 @@ class SharedModel:
 
     @property
     def going_on(self):
-        return self.went_on / (self.went_on + self.stopped) if self.stops else 1.0
+        return self.reading.going_on if self.stops else 1.0
+
+    @property
+    def after_click(self):
+        return self.reading.after_click if self.stops else 0.0
 
     def label(self, y, S, n, query, item, place=0, dense=(), crosses=()):
         for j, model in enumerate(self.models):
@@ -124,44 +128,66 @@ class SharedModel:
             self.squares[c] += x * x
         self.labels += len(dense) > 0
 
-    def read(self, means, going_on, clicks, feedback="first"):
-        if not self.stops:
-            return
-        on, stopped = reading_counts(means, going_on, clicks, feedback)
-        self.went_on, self.stopped = capped(self.went_on + on, self.stopped + stopped)
+    def read(self, means, going_on, after_click, clicks, feedback="last"):
+        if self.stops:
+            self.reading.count(means, going_on, after_click, clicks, feedback)
 
 
-def reading_weights(means, going_on):
-    """Probabilities that a list without a click was read to position 1, 2, ..."""
-    n, w = len(means), []
-    for j in range(n):
-        stop = 1 - going_on if j < n - 1 else 1
-        w.append(math.prod(1 - m for m in means[: j + 1]) * going_on**j * stop)
-    return [x / sum(w) for x in w]
+class Reading:
+    """How often users went on and stopped, after a skipped item and after a clicked one."""
+
+    def __init__(self):
+        self.skip, self.click = [18.0, 2.0], [0.5, 9.5]
+
+    @property
+    def going_on(self):
+        return self.skip[0] / sum(self.skip)
+
+    @property
+    def after_click(self):
+        return self.click[0] / sum(self.click)
+
+    def count(self, means, going_on, after_click, clicks, feedback):
+        clicked = [i for i, c in enumerate(clicks) if c]
+        if clicked and feedback == "first":
+            self.skip[0] += clicked[0]
+        else:
+            known = clicked[-1] if clicked else 0  # went on after each of these
+            self.skip[0] += sum(not c for c in clicks[:known])
+            self.click[0] += sum(map(bool, clicks[:known]))
+            if feedback == "last" or not clicked:
+                for left, w in leaving(means, going_on, after_click, clicks).items():
+                    for i in range(known, min(left, len(means) - 1)):  # a user at the end neither goes on nor stops
+                        (self.click if clicks[i] else self.skip)[left - 1 == i] += w
+        for counts in (self.skip, self.click):
+            factor = min(1.0, 20_000 / sum(counts))
+            counts[:] = [factor * n for n in counts]
 
 
-def reading_counts(means, going_on, clicks, feedback="first"):
-    """Expected numbers of times that the user went on, and stopped."""
-    clicked = [i for i, c in enumerate(clicks) if c]
-    if clicked:
-        return (clicked[0] if feedback == "first" else clicked[-1]), 0.0
-    w = reading_weights(means, going_on)
-    return sum(j * x for j, x in enumerate(w)), sum(w[:-1])
+def leaving(means, going_on, after_click, clicks):
+    """By number of positions read, the probability that the list was left there."""
+    n = len(means)
+    out = {}
+    for j in range(1, n + 1):
+        if any(clicks[j:]):
+            continue
+        path = 1.0
+        for i in range(j):
+            on = after_click if clicks[i] else going_on
+            path *= 1.0 if clicks[i] else 1 - means[i]
+            path *= on if i < j - 1 else 1 - on if j < n else 1.0
+        out[j] = path
+    return {j: path / sum(out.values()) for j, path in out.items()}
 
 
-def left_at(means, going_on, key):
+def left_at(means, going_on, after_click, clicks, key):
     """The number of positions read, by the randomness of the event."""
     u = (key_below(key, 2**64 - 4) >> 11) / 2**53
-    for j, w in enumerate(reading_weights(means, going_on)):
+    for j, w in leaving(means, going_on, after_click, clicks).items():
         if u < w:
-            return j + 1
+            return j
         u -= w
     return len(means)
-
-
-def capped(on, stopped):
-    factor = min(1.0, 20_000 / (on + stopped))
-    return on * factor, stopped * factor
 
 
 def sigmoid(z):

@@ -183,7 +183,7 @@ class GpuProgram:
             return bind(templates.everyone, {"TOKENS": tokens, "PRIOR": prior})
         names = {"Candidates": Candidates, "SLOTS": slots, "TOKENS": tokens, "PRIOR": prior}
         items = f"SLOTS{'[:L]' if self.varies else ''}"
-        return generate("everyone", "buffer, L", f"Candidates({items}, TOKENS, PRIOR, 0.0)", names)
+        return generate("everyone", "buffer, L", f"Candidates({items}, TOKENS, PRIOR, 0.0, 0.0)", names)
 
 
 def constants(capacity: int, K: int, churns: bool, users: ClickModel) -> dict[str, int]:

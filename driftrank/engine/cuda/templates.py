@@ -120,7 +120,7 @@ def everyone(buffer, L):
     """All items as candidates, in a buffer."""
     for a in range(L):
         buffer[a] = a
-    return Candidates(buffer[:L], TOKENS, PRIOR, 0.0)
+    return Candidates(buffer[:L], TOKENS, PRIOR, 0.0, 0.0)
 
 
 @kernel

@@ -119,16 +119,16 @@ def simulate(
         if v.jitter > 0.0:
             call_order(v, w, world_key, i, q, call.slots, call.place)
             baseline = VALUE(model, alpha, call.slots[:K], work)
-        going_on = 0.0
+        going_on, after_click = 0.0, 0.0
         if SHARES:
             for a in range(L):
                 features_of(v, w, q, a, call.dense[a * v.d : (a + 1) * v.d])
             x = described(v, w, q, token, call.place, call.dense)
-            going_on = SHARED_PRIOR(p, h, x, call.prior)
+            going_on, after_click = SHARED_PRIOR(p, h, x, call.prior)
         t = states.steps[q] + 1 - states.origin[q]
         e = Event(t, np.float64(t), pending.key[now])
         r = Ranking(pending.items[now], pending.score[now], pending.memo[now], call.scratch)
-        RANK(p, s, e, Candidates(call.slots, token, call.prior, going_on), r)
+        RANK(p, s, e, Candidates(call.slots, token, call.prior, going_on, after_click), r)
         value = VALUE(model, alpha, r.items, work)
         regret = states.optimal[q] - value
         totals[_REGRET] += regret
@@ -166,7 +166,7 @@ def catch_up(p, s, v, w, key, q, states, event_key, call, model, work):
     best = states.best[q]
     states.optimal[q] = OPTIMUM(model, alpha, best, work)
     states.baseline[q] = VALUE(model, alpha, call.everyone[:K], work)
-    everyone = Candidates(call.everyone, w.token[q * L : (q + 1) * L], call.prior, 0.0)
+    everyone = Candidates(call.everyone, w.token[q * L : (q + 1) * L], call.prior, 0.0, 0.0)
     if fresh:
         states.steps[q] = 0
         states.seen[q] = 0

@@ -113,6 +113,7 @@ class Learner:
             self._token,
             self.compiled.unknown,
             0.0,
+            0.0,
         )
         self._forget(self._free)
 
@@ -582,15 +583,15 @@ class Learner:
 
     def _with_prior(
         self, offer: _Offer, prior: Prior | None
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.float64], float]:
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.float64], float, float]:
         """The candidates as a kernel gets them: slots, tokens, priors by slot, and how often users go on."""
         compiled, slots = self.compiled, len(offer.token)
         if prior is None:
             flat = compiled.unknown if slots == compiled.problem.L else compiled.flat_prior(slots)
-            return offer.slots, offer.token, flat, 0.0
+            return offer.slots, offer.token, flat, 0.0, 0.0
         table = np.full((slots, 2), 0.5)
         table[offer.slots] = prior.counts.reshape(-1, 2)
-        return offer.slots, offer.token, table.ravel(), prior.going_on
+        return offer.slots, offer.token, table.ravel(), prior.going_on, prior.after_click
 
     def _admitted(
         self,

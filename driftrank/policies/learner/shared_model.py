@@ -22,8 +22,9 @@ class Prior(NamedTuple):
     """The prior Beta(A, B) of every described item, from a shared model."""
 
     counts: NDArray[np.float64]  #: A and B of the first item, then of the next
-    going_on: float  #: the probability that a user goes on after an item
+    going_on: float  #: the probability that a user goes on after an item without a click
     described: Described
+    after_click: float = 0.0  #: the same after a click
 
     @property
     def A(self) -> NDArray[np.float64]:
@@ -74,8 +75,8 @@ class SharedModel:
         """The prior of the described items. Does not change the model."""
         self._check(described)
         counts = np.empty(2 * len(described.item))
-        going_on = self._call(templates.shared_prior_step, *described, counts)
-        return Prior(counts, float(going_on), described)
+        going_on, after_click = self._call(templates.shared_prior_step, *described, counts)
+        return Prior(counts, float(going_on), described, float(after_click))
 
     def learn(self, ranking: RankedItems, clicks: Any = None) -> bool:
         """Learn from the clicks on a list, given as to ``learner.update``.

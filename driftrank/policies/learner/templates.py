@@ -13,15 +13,15 @@ import numpy as np
 from driftrank.kernels.structures import Candidates, Described, Event, Ranking
 
 
-def init_step(floats, ints, o, row, t, now, key, slots, token, prior, going_on):
-    c = Candidates(slots, token, prior, going_on)
+def init_step(floats, ints, o, row, t, now, key, slots, token, prior, going_on, after_click):
+    c = Candidates(slots, token, prior, going_on, after_click)
     INIT(PARAMETERS(row), STATE(floats, ints, o), Event(t, now, key), c)
 
 
 def rank_step(
-    floats, ints, o, row, t, now, key, slots, token, prior, going_on, items, score, memo, scratch,
+    floats, ints, o, row, t, now, key, slots, token, prior, going_on, after_click, items, score, memo, scratch,
 ):  # fmt: skip
-    c, r = Candidates(slots, token, prior, going_on), Ranking(items, score, memo, scratch)
+    c, r = Candidates(slots, token, prior, going_on, after_click), Ranking(items, score, memo, scratch)
     RANK(PARAMETERS(row), STATE(floats, ints, o), Event(t, now, key), c, r)
 
 
@@ -53,8 +53,8 @@ def shared_learn_step(floats, ints, o, row, key, query, item, place, dense, cros
     SHARED_LEARN(p, SHARED(floats, ints, o), e, r, x, clicks, OBSERVED(p, e, r, clicks))
 
 
-def scores_step(floats, ints, o, row, t, now, key, slots, token, prior, going_on, out):
-    c = Candidates(slots, token, prior, going_on)
+def scores_step(floats, ints, o, row, t, now, key, slots, token, prior, going_on, after_click, out):
+    c = Candidates(slots, token, prior, going_on, after_click)
     SCORES(PARAMETERS(row), STATE(floats, ints, o), Event(t, now, key), c, out)
 
 
@@ -67,21 +67,21 @@ def features_changed_step(floats, ints, o, row, t, now, key, slots):
     FEATURES_CHANGED(PARAMETERS(row), STATE(floats, ints, o), Event(t, now, key), slots)
 
 
-def believe_step(floats, ints, o, row, t, now, key, slots, token, prior, going_on, estimate, samples):
+def believe_step(floats, ints, o, row, t, now, key, slots, token, prior, going_on, after_click, estimate, samples):
     p = PARAMETERS(row)
     s = STATE(floats, ints, o)
     e = Event(t, now, key)
-    c = Candidates(slots, token, prior, going_on)
+    c = Candidates(slots, token, prior, going_on, after_click)
     for j in range(slots.shape[0]):
         estimate[j], samples[j] = BELIEVE(p, s, e, c, np.int64(slots[j]))
 
 
-def greedy_step(floats, ints, o, row, t, now, key, slots, token, prior, going_on, best, estimate):
+def greedy_step(floats, ints, o, row, t, now, key, slots, token, prior, going_on, after_click, best, estimate):
     """Fill ``best`` with the slots of the largest estimates; of equal ones the first, unknown ones last."""
     p = PARAMETERS(row)
     s = STATE(floats, ints, o)
     e = Event(t, now, key)
-    c = Candidates(slots, token, prior, going_on)
+    c = Candidates(slots, token, prior, going_on, after_click)
     k = best.shape[0]
     for j in range(slots.shape[0]):
         u, _ = BELIEVE(p, s, e, c, np.int64(slots[j]))

@@ -49,7 +49,8 @@ def put_explorers(p, c, r, going_on):
     """Put explorers into the list ``r`` of the best items: candidates that Thompson sampling would show in their place.
 
     Of the candidates outside the list those with the largest draws explore, if their draws are among the K largest of
-    all.
+    all. With a shared model, which says how users read, an explorer stands where a look at it costs least; without one
+    before the first item whose mean is below its draw.
     """
     K = r.items.shape[0]
     slots = c.token.shape[0]
@@ -80,8 +81,11 @@ def put_explorers(p, c, r, going_on):
     i = min(p.explore_from - 1, end)
     for x in range(n):
         a = np.int64(explorers[x])
-        while i < end and r.score[i] >= theta[a]:
-            i += 1
+        if c.going_on > 0.0:
+            i = _cheapest_place(mean, r.items, i, end, mean[a], going_on)
+        else:
+            while i < end and r.score[i] >= theta[a]:
+                i += 1
         for m in range(end, i, -1):
             r.items[m] = r.items[m - 1]
             r.score[m] = r.score[m - 1]
@@ -119,6 +123,35 @@ def _larger(values, u):
     for i in range(values.shape[0]):
         n += values[i] > u
     return n
+
+
+@kernel
+def _cheapest_place(mean, items, first, end, m, going_on):
+    """The position from ``first`` to ``end`` at which a look at an explorer of mean ``m`` costs the fewest clicks.
+
+    The explorer takes the place of the last of ``end + 1`` items. What it costs is what the list is then worth less;
+    a look is as probable as it is that the user reads so far.
+    """
+    worth = list_value(mean, items, end + 1, going_on)
+    least = np.inf
+    place = first
+    for i in range(first, end + 1):
+        value = 0.0
+        reading = 1.0
+        looks = 1.0
+        for j in range(end + 1):
+            alpha = m
+            if j == i:
+                looks = reading
+            else:
+                alpha = mean[np.int64(items[j if j < i else j - 1])]
+            value += reading * alpha
+            reading *= (1.0 - alpha) * going_on
+        cost = (worth - value) / looks if looks > 0.0 else np.inf
+        if cost < least:
+            least = cost
+            place = i
+    return place
 
 
 @kernel

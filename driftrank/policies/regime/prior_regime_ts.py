@@ -34,8 +34,8 @@ from driftrank.policies.regime.change_posterior import (
 from driftrank.policies.regime.list_with_explorers import TIES, keep_best, put_explorers
 from driftrank.policies.regime.regime_memory import draw_regime, forget_in_regimes, weigh_regimes
 from driftrank.policies.shared import model
-from driftrank.policies.shared.memo import MEMO, memo_lost, write_memo
-from driftrank.policies.shared.reading import READING, count_reading, going_on_of, observed_until_left
+from driftrank.policies.shared.memo import MEMO, going_on_in, memo_lost, write_memo, write_reading
+from driftrank.policies.shared.reading import READING, after_click_of, count_reading, going_on_of, observed_until_left
 from driftrank.validation import check_integer, check_number
 
 #: stages of an item: never observed; observed; observed, and a change was declared
@@ -59,11 +59,13 @@ class PriorRegimeTS(Policy):
        the probability that users go on, but at least ``change_mean``: an item far down in the caller's order may have
        risen. Where users stop early, skips say less, and so do changes.
     2. The list has the K items with the largest posterior means, and at most ``explore_max`` others: those that
-       Thompson sampling would show. Such an *explorer* stands before the first item whose mean is below its draw.
-       Equal means keep the caller's order.
+       Thompson sampling would show. Such an *explorer* stands where a look at it costs the fewest clicks, given how
+       users read; without a shared model before the first item whose mean is below its draw. Equal means keep the
+       caller's order.
     3. Draws of a root are from :math:`\mathrm{Beta}(c(A + S), c(B + F))`, c = ``sharpness`` + ``early_sharpness`` / t:
        a young query is served rather than explored.
-    4. A list without a click was perhaps not read to its end: see :mod:`driftrank.policies.shared.reading`.
+    4. A list was perhaps not read to its end, and users may go on after a click: see
+       :mod:`driftrank.policies.shared.reading`.
 
     Without a shared model (``start`` without ``shared``, simulations of one query) the prior is Beta(1/2, 1/2), and the
     probability that users go on is learnt by the query alone.
@@ -74,7 +76,8 @@ class PriorRegimeTS(Policy):
     Parameters
     ----------
     feedback
-        The positions that count as observed in a list with a click.
+        The positions that count as observed in a list with a click: up to the first one, or up to the last one and as
+        far as the user may have gone on after it.
     stops
         True: users may stop reading. False: lists without a click were read to their end.
     explore_max
@@ -109,7 +112,7 @@ class PriorRegimeTS(Policy):
     -----
     No guarantee is proved.
 
-    State: :math:`5L(M+1) + 2L + 2GL + 3G + 74` floats and :math:`2L + 68` integers for L items with a state,
+    State: :math:`5L(M+1) + 2L + 2GL + 3G + 76` floats and :math:`2L + 68` integers for L items with a state,
     independent of the number of steps. A step costs O(n + KM) for n candidates, and O(LM) when a change is declared.
 
     Examples
@@ -130,13 +133,13 @@ class PriorRegimeTS(Policy):
     claims: ClassVar[tuple[str, ...]] = ("stationary", "abrupt", "drift")
     memo: ClassVar[int] = MEMO
 
-    feedback: str = "first"  # type: ignore[misc]
+    feedback: str = "last"  # type: ignore[misc]
     stops: bool = True
     explore_max: int = 1
     explore_from: int = 1
     guard: bool = False
     ties: str = "order"
-    change_mean: float = 0.2
+    change_mean: float = 0.1
     sharpness: float = 1.5
     early_sharpness: float = 64.0
     vigilance: float = 0.25
@@ -187,7 +190,7 @@ class PriorRegimeTS(Policy):
         per_regime = {name: field(p["regimes"]) for name in ("kept_at", "visits")}
         belief = {"belief": field(p["regimes"] + 1), "regime": integers(2)}
         # of items that were never observed: the step since when, the probability of a change; then the number of others
-        others = {"unseen": field(2), "known": integers(1), "reading": field(2, fill=READING)}
+        others = {"unseen": field(2), "known": integers(1), "reading": field(4, fill=READING)}
         return {**hypotheses, **per_item, **counts, **memory, **per_regime, **belief, **others, **alarms.alarm_fields()}
 
     def shared_fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
@@ -246,7 +249,8 @@ class PriorRegimeTS(Policy):
                 root = a * (p.hypotheses + 1)
                 S = s.S[root]
                 looks = S + s.F[root] if s.stage[a] != _CHANGED else -1.0
-            write_memo(r, i, c.prior[2 * a], c.prior[2 * a + 1], S, looks, mean[a], going_on)
+            write_memo(r, i, c.prior[2 * a], c.prior[2 * a + 1], S, looks, mean[a])
+        write_reading(r, going_on, _after_click(p, s, c))
 
     @staticmethod
     @kernel
@@ -262,7 +266,7 @@ class PriorRegimeTS(Policy):
             A = 0.5 if lost else r.memo[MEMO * i]
             B = 0.5 if lost else r.memo[MEMO * i + 1]
             changed = s.stage[a] == _CHANGED
-            after = _mean_after_change(p, A, B, 1.0 if lost else r.memo[MEMO * i + 5])
+            after = _mean_after_change(p, A, B, 1.0 if lost else going_on_in(r))
             root_A = after if changed else A
             root_B = 1.0 - after if changed else B
             h = hazard(p, s, t, n)
@@ -344,6 +348,14 @@ def _going_on(p, s, c):
     if not p.stops:
         return 1.0
     return c.going_on if c.going_on > 0.0 else going_on_of(s.reading)
+
+
+@kernel
+def _after_click(p, s, c):
+    """The probability that users go on after a click: of the shared model, or of the query alone."""
+    if not p.stops:
+        return 0.0
+    return c.after_click if c.going_on > 0.0 else after_click_of(s.reading)
 
 
 @kernel

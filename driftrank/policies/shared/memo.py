@@ -6,7 +6,8 @@ Six numbers for each position, as they were when the list was made:
 * S, n: the item's clicks and observations in the query, since its last declared change; n is -1 after such a change,
   and then the item teaches the shared model nothing, whose prior it has left;
 * mean: its estimated attraction;
-* going_on: the probability that the user goes on after an item.
+* at the first position the probability that the user goes on after an item without a click, at the second that after
+  a click.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ MEMO = 6
 
 
 @kernel
-def write_memo(r, i, A, B, S, n, mean, going_on):
+def write_memo(r, i, A, B, S, n, mean):
     """Write the memo of position ``i``."""
     m = MEMO * i
     r.memo[m] = A
@@ -26,7 +27,27 @@ def write_memo(r, i, A, B, S, n, mean, going_on):
     r.memo[m + 2] = S
     r.memo[m + 3] = n
     r.memo[m + 4] = mean
-    r.memo[m + 5] = going_on
+    r.memo[m + 5] = 0.0
+
+
+@kernel
+def write_reading(r, going_on, after_click):
+    """Write how the user reads on."""
+    r.memo[5] = going_on
+    if r.items.shape[0] > 1:
+        r.memo[MEMO + 5] = after_click
+
+
+@kernel
+def going_on_in(r):
+    """The probability of going on after an item without a click."""
+    return r.memo[5]
+
+
+@kernel
+def after_click_in(r):
+    """The probability of going on after a click; of no use in a list of one item."""
+    return r.memo[MEMO + 5] if r.items.shape[0] > 1 else 0.0
 
 
 @kernel

@@ -45,7 +45,7 @@ from driftrank.policies.shared.place_curve import (
     knot_below,
     move_curve,
 )
-from driftrank.policies.shared.reading import READING, count_reading, going_on_of
+from driftrank.policies.shared.reading import READING, after_click_of, count_reading, going_on_of
 from driftrank.policies.shared.strength import FIRST_STRENGTH, GRID, LEAST, MOST, shrunk_strength, weigh_strength
 
 #: nested models
@@ -83,7 +83,7 @@ def shared_fields(p: Mapping[str, Any]) -> dict[str, Field]:
         "grid": field(MODELS, len(GRID), fill=1.0 / len(GRID)),
         "nu": field(MODELS, fill=FIRST_STRENGTH),
         "evidence": field(MODELS),
-        "reading": field(2, fill=READING),
+        "reading": field(4, fill=READING),
         "labels": field(1),
         "squares": field(p["dense"]),
         "dense": field(MODELS - _WITH_ITEMS, p["dense"], 2),
@@ -122,7 +122,9 @@ def shared_prior(p, h, x, out):
         nu = min(max(nu, LEAST), MOST)
         out[2 * i] = nu * m
         out[2 * i + 1] = nu * (1.0 - m)
-    return going_on_of(h.reading) if p.stops else 1.0
+    if p.stops:
+        return going_on_of(h.reading), after_click_of(h.reading)
+    return 1.0, 0.0
 
 
 @kernel
@@ -305,5 +307,6 @@ def summary(p: Mapping[str, Any], h: Mapping[str, NDArray[Any]]) -> dict[str, An
         "columns": columns + ["crosses"] * (j >= _WITH_CROSSES),
         "strength": float(min(max(state.nu[j], LEAST), MOST)),
         "going_on": float(going_on_of(state.reading)) if p["stops"] else 1.0,
+        "after_click": float(after_click_of(state.reading)) if p["stops"] else 0.0,
         "places": curve,
     }

@@ -174,7 +174,7 @@ class _ImproperPrior(_Sharing):
     @kernel
     def shared_prior(p, h, x, out):
         out[:] = 0.0
-        return 1.0
+        return 1.0, 0.0
 
 
 class _DependsOnTheSlots(_Sharing):

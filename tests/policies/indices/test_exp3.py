@@ -55,7 +55,7 @@ class Bandit:
         specialise(_start, {})(self.p, self.s, self.candidates(range(L)))
 
     def candidates(self, items):
-        return Candidates(np.array(items, np.uint32), self.token, np.zeros(0), 0.0)
+        return Candidates(np.array(items, np.uint32), self.token, np.zeros(0), 0.0, 0.0)
 
     def draw(self, times, candidates=None):
         c = self.candidates(range(self.p.L) if candidates is None else candidates)

@@ -63,9 +63,9 @@ def test_policies_with_fixed_feedback():
 
 
 def test_defaults():
-    """Those for the cascade model stop at the first click, those for the dependent click model at the last."""
+    """Those for the cascade model stop at the first click, those for users who may go on at the last."""
     for name in FREE:
-        assert OURS[name]().feedback == ("last" if "DCM" in name else "first")
+        assert OURS[name]().feedback == ("last" if "DCM" in name or name == "PriorRegimeTS" else "first")
 
 
 def test_the_simulator_observes_the_same():

@@ -70,7 +70,7 @@ FORMULAS = {
     "PBMSWPIE": lambda L, K, n: 2 * K * L + 2 * L + K + 3 + tau(n) * K + L + K + 2,
     "PBMSWUCB": lambda L, K, n: 2 * K * L + 2 * L + K + 3 + tau(n) * K + K + 2,
     "PBMUCB": lambda L, K, n: 2 * K * L + 2 * L + K + K,
-    "PriorRegimeTS": lambda L, K, n: 5 * L * 9 + 2 * L + 2 * 4 * L + 3 * 4 + 74 + 2 * L + 68,
+    "PriorRegimeTS": lambda L, K, n: 5 * L * 9 + 2 * L + 2 * 4 * L + 3 * 4 + 76 + 2 * L + 68,
     "Random": lambda L, K, n: 0,
     "RankedEXP3": lambda L, K, n: 2 * K * L + K + L,
     "RankedEXP3S": lambda L, K, n: K * L + 3 + L,

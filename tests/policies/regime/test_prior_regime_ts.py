@@ -56,8 +56,9 @@ class Traffic:
         for i, a in enumerate(shown):
             if self.random.random() < alpha[a]:
                 vector[i] = 1
-                break
-            if self.random.random() < 0.15:
+                if self.random.random() < 0.6:
+                    break
+            elif self.random.random() < 0.15:
                 break
         return vector
 
@@ -77,22 +78,24 @@ def test_same_traffic_as_the_plain_version(policy):
         query, place = key_of(str(q)), {a: i + 1 for i, a in enumerate(order)}
         ranking = learner.rank(order)
         prior = {a: plain_model.prior(query, a, place[a]) for a in order}
-        assert list(ranking) == other.rank(t, key, prior, plain_model.going_on, order), f"list {n}"
-        expected = [number for a, (S, looks), mean in zip(ranking, other.counts, other.means, strict=True)
-                    for number in (*prior[a], S, looks, mean, other.going_on)]  # fmt: skip
+        users = plain_model.going_on, plain_model.after_click
+        assert list(ranking) == other.rank(t, key, prior, users, order), f"list {n}"
+        on = [other.going_on, other.after_click, 0.0]
+        expected = [number for a, (S, looks), mean, last in zip(ranking, other.counts, other.means, on, strict=True)
+                    for number in (*prior[a], S, looks, mean, last)]  # fmt: skip
         assert ranking.memo == pytest.approx(expected, rel=1e-6)
         clicks = traffic.clicks(n, q, ranking)
         learner.update(ranking, clicks)
         for a, y, (S, looks) in list(zip(ranking, clicks, other.counts, strict=True))[: other.read(clicks)]:
             if looks >= 0:
                 plain_model.label(y, S, looks, query, a, place[a])
-        plain_model.read(other.means, other.going_on, clicks, policy.feedback)
+        plain_model.read(other.means, other.going_on, other.after_click, clicks, policy.feedback)
         other.update(t, list(ranking), clicks)
         assert set(learner.items) == other.seen
         changes = max(changes, other.changes)
     assert changes > 0
     assert model.views()["nu"] == pytest.approx([each.nu for each in plain_model.models], rel=1e-6)
-    assert model.views()["reading"] == pytest.approx([plain_model.went_on, plain_model.stopped], rel=1e-6)
+    assert model.views()["reading"] == pytest.approx(plain_model.reading.skip + plain_model.reading.click, rel=1e-6)
 
 
 def test_best_by_mean_in_the_callers_order():
@@ -109,7 +112,7 @@ def test_best_by_mean_in_the_callers_order():
 def test_one_explorer_where_its_draw_puts_it():
     """Six items of equal means in a fixed order, one of them uncertain: it alone explores, at any place."""
     learner = PriorRegimeTS(early_sharpness=0.0).start(list("abcdef"), 3, seed=0)
-    prior = prior_of((3000, 7000), (2000, 8000), (1500, 8500), (1000, 9000), (1000, 9000), (0.1, 0.9))
+    prior = prior_of((3000, 7000), (2000, 8000), (1500, 8500), (1000, 9000), (1000, 9000), (0.1, 0.9), going_on=0.0)
     places = {}
     for key in range(400):
         ranking = learner.rank(prior=prior, key=key)
@@ -130,6 +133,18 @@ def test_one_explorer_where_its_draw_puts_it():
     shown = [below.rank(prior=prior, key=key) for key in range(400)]
     assert {ranking.index("f") for ranking in shown if "f" in ranking} == {1, 2}
     assert sum("f" in ranking for ranking in shown) == sum(places.values())
+
+
+@pytest.mark.parametrize(("going_on", "place"), [(1.0, 0), (0.5, 2)])
+def test_one_explorer_where_a_look_costs_least(going_on, place):
+    """Means .3, .2, .15 and an explorer of .1. Users who read on: the list is worth .524, and .496 with the explorer
+    anywhere, who is seen with probability 1, .7, .56: a look costs .028, .04, .05. Users who stop after half of the
+    items: .391, and .2665, .3665, .384; seen with probability 1, .35, .14: .1245, .07, .05.
+    """
+    learner = PriorRegimeTS(early_sharpness=0.0).start(list("abcd"), 3, seed=0)
+    prior = prior_of((3000, 7000), (2000, 8000), (1500, 8500), (0.1, 0.9), going_on=going_on)
+    shown = [learner.rank(prior=prior, key=key) for key in range(100)]
+    assert {ranking.index("d") for ranking in shown if "d" in ranking} == {place}
 
 
 def test_no_more_explorers_than_allowed():
@@ -247,7 +262,7 @@ def test_two_hundred_candidates_take_less_than_60_kilobytes():
             if random.random() > 0.85:
                 break
         learner.update(ranking, clicked)
-    assert len(learner.items) == policy.most_items
+    assert len(learner.items) <= policy.most_items
     assert learner.nbytes < 60_000
 
 
@@ -263,7 +278,7 @@ def test_simulated_alone(yandex40):
 def test_state_has_the_documented_size(L, K):
     M, G = 8, 4
     compiled = CompiledPolicy.of(PriorRegimeTS(hash_bits=6), RankingProblem(L, K))
-    assert compiled.layout.sizes == (5 * L * (M + 1) + 2 * L + 2 * G * L + 3 * G + 74, 2 * L + 68)
+    assert compiled.layout.sizes == (5 * L * (M + 1) + 2 * L + 2 * G * L + 3 * G + 76, 2 * L + 68)
     assert 12 * 2**6 < compiled.shared_layout.sizes[0] < 12 * 2**6 + 600
 
 

@@ -39,7 +39,9 @@ def test_the_kth_best_is_placed_at_the_kth_largest_weight(weights, shown):
     """Also in lists that are shorter than there are positions."""
     n = min(shown, len(weights))
     r = Ranking(np.zeros(n, np.uint32), np.zeros(n), np.zeros(0), np.zeros(0))
-    placed(_ranked)(None, _State(weights), Event(1, 1.0, 0), Candidates(np.zeros(0), np.zeros(0), np.zeros(0), 0.0), r)
+    placed(_ranked)(
+        None, _State(weights), Event(1, 1.0, 0), Candidates(np.zeros(0), np.zeros(0), np.zeros(0), 0.0, 0.0), r
+    )
     assert r.items.tolist() == place(range(len(r.items)), weights)
     assert r.score.tolist() == [-a for a in r.items.tolist()]
 
@@ -48,7 +50,7 @@ def test_every_order_of_four_positions():
     for weights in itertools.permutations((0.1, 0.2, 0.3, 0.4)):
         r = Ranking(np.zeros(4, np.uint32), np.zeros(4), np.zeros(0), np.zeros(0))
         placed(_ranked)(
-            None, _State(weights), Event(1, 1.0, 0), Candidates(np.zeros(0), np.zeros(0), np.zeros(0), 0.0), r
+            None, _State(weights), Event(1, 1.0, 0), Candidates(np.zeros(0), np.zeros(0), np.zeros(0), 0.0, 0.0), r
         )
         assert [weights[r.items.tolist().index(a)] for a in range(4)] == [0.4, 0.3, 0.2, 0.1]
 
