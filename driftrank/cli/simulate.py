@@ -10,7 +10,7 @@ from driftrank.cli import _options as o
 from driftrank.extras import need
 
 #: the default policy, and those of the paper to compare with
-POLICIES = ["CascadeRegimeTS", "CascadeSWUCB", "CascadeDUCB", "CascadeKLUCB"]
+POLICIES = ["PriorRegimeTS", "CascadeSWUCB", "CascadeDUCB", "CascadeKLUCB"]
 
 CheckpointsOption = Annotated[
     int, typer.Option(metavar="C", help="Number of steps to record at; breakpoints, if few, are added.")

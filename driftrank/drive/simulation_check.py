@@ -77,7 +77,7 @@ def why_ranker_not_checked(info: RankerInfo, environment: Environment) -> str:
 
 
 def policy_of(settings: RankerSettings) -> Policy:
-    return default_policy(shared=True) if settings.policy is None else parse_policy(settings.policy)
+    return default_policy() if settings.policy is None else parse_policy(settings.policy)
 
 
 def compare_with_simulation(result: DriveResult, settings: RankerSettings, environment: Environment) -> SimulationCheck:

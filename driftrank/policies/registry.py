@@ -24,21 +24,15 @@ def policy_groups() -> dict[str, dict[str, type[Policy]]]:
     return {first: groups[first], **groups}
 
 
-def default_policy(*, shared: bool = False) -> Policy:
+def default_policy() -> Policy:
     """The policy to use unless there is a reason for another: it needs no tuning.
 
-    ``shared``: for many queries that learn together and a caller with an order of its own, as in the ranking service.
-
-    >>> default_policy().spec, default_policy(shared=True).spec
-    ('CascadeRegimeTS', 'PriorRegimeTS')
+    >>> default_policy().spec
+    'PriorRegimeTS'
     """
-    if shared:
-        from driftrank.policies.regime.prior_regime_ts import PriorRegimeTS
+    from driftrank.policies.regime.prior_regime_ts import PriorRegimeTS  # alone: all policies take 0.2 s
 
-        return PriorRegimeTS()
-    from driftrank.policies.regime.cascade_regime_ts import CascadeRegimeTS  # alone: all policies take 0.2 s
-
-    return CascadeRegimeTS()
+    return PriorRegimeTS()
 
 
 def parse_policy(spec: str) -> Policy:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8A8A00")
 _OWN = {
     "CascadeSWUCB": 0, "CascadeDUCB": 1, "CascadeKLUCB": 2, "RankedEXP3": 3, "BatchRank": 4, "BubbleRank": 5,
-    "CascadeRegimeTS": 6,
+    "PriorRegimeTS": 6, "CascadeRegimeTS": 7,
 }  # fmt: skip
 _LINES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "v", "D", "X")

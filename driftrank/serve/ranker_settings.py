@@ -53,7 +53,7 @@ def policy_of(settings: RankerSettings) -> Policy:
     >>> policy_of(RankerSettings(policy="CascadeSWUCB:window=24h")).spec
     'CascadeSWUCB:window=24h'
     """
-    policy = default_policy(shared=True) if settings.policy is None else parse_policy(settings.policy)
+    policy = default_policy() if settings.policy is None else parse_policy(settings.policy)
     if policy.oracle:
         raise ValueError(f"policy={settings.policy!r}: must not be an oracle, which only a simulation can run")
     if settings.mode != "safe":

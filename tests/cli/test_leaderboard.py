@@ -28,7 +28,7 @@ def test_says_how_long_who_is_best_and_where_it_is(tmp_path: Path, capsys: pytes
     assert run([*SMALL, "--out", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "million steps, about" in out
-    for policy in ("CascadeRegimeTS", "CascadeUCB1", "Random"):
+    for policy in ("PriorRegimeTS", "CascadeUCB1", "Random"):
         assert policy in out
     assert (tmp_path / "leaderboard.html").as_uri() in out
     for name in (*DRAWN, "results.parquet", "summary.json", "run.toml"):
@@ -39,7 +39,7 @@ def test_says_how_long_who_is_best_and_where_it_is(tmp_path: Path, capsys: pytes
 def test_page_names_everything(folder: Path) -> None:
     for name in ("leaderboard.html", "leaderboard.md"):
         page = (folder / name).read_text(encoding="utf-8")
-        for what in ("CascadeRegimeTS", "CascadeUCB1", "Random", "Abrupt", "Stationary"):
+        for what in ("PriorRegimeTS", "CascadeUCB1", "Random", "Abrupt", "Stationary"):
             assert what in page
         command = "driftrank leaderboard --queries yandex-like:3 --horizon 300 --policy CascadeUCB1 --policy Random"
         assert f"{command} --env Abrupt --env Stationary" in page

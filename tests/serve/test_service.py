@@ -819,7 +819,7 @@ def test_a_later_version_with_another_default_policy(tmp_path, monkeypatch, how)
         harness.feedback("e", [1])
         first = harness.info().settings.policy
         harness.checkpoint()
-    monkeypatch.setattr("driftrank.serve.ranker_settings.default_policy", lambda shared: parse_policy("CascadeUCB1"))
+    monkeypatch.setattr("driftrank.serve.ranker_settings.default_policy", lambda: parse_policy("CascadeUCB1"))
     with Harness.at(tmp_path, **settings) as harness:
         assert (harness.info().settings.policy, harness.info().steps) == (first, 1)
         harness.put(**how, holdout=0.5)

@@ -91,7 +91,7 @@ def leaderboard(
     >>> queries = [[0.5, 0.1, 0.4, 0.2, 0.3], [0.3, 0.6, 0.2, 0.1, 0.5]]
     >>> board = leaderboard(queries, policies=["Random"], environments=["Stationary"], k=2, horizon=500, progress=False)
     >>> board.ranked()
-    ['CascadeRegimeTS', 'Random']
+    ['PriorRegimeTS', 'Random']
     >>> board.table().columns
     ('policy', 'ratio to best', 'Stationary')
     """

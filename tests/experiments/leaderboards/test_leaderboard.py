@@ -36,7 +36,7 @@ SMALL: dict[str, Any] = {
     "queries": "yandex-like:3", "policies": ["CascadeUCB1", "Random"], "environments": ["Stationary", "Abrupt"],
     "horizon": 300, "runs": 2, "seed": 4, "progress": False,
 }  # fmt: skip
-DEFAULT = "CascadeRegimeTS"
+DEFAULT = "PriorRegimeTS"
 
 
 @pytest.fixture(scope="module")

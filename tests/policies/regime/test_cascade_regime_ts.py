@@ -230,7 +230,3 @@ def test_new_items_start_fresh():
 def test_bad_values_are_named(name, value):
     with pytest.raises(ValueError, match=name):
         CascadeRegimeTS(**{name: value})
-
-
-def test_it_is_the_default():
-    assert dr.default_policy() == CascadeRegimeTS()

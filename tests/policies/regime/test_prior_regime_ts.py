@@ -266,6 +266,10 @@ def test_two_hundred_candidates_take_less_than_60_kilobytes():
     assert learner.nbytes < 60_000
 
 
+def test_it_is_the_default():
+    assert dr.default_policy() == PriorRegimeTS()
+
+
 @pytest.mark.slow
 def test_simulated_alone(yandex40):
     """In the paper's world, without an order or a shared model."""

@@ -1,8 +1,8 @@
-"""Compare the default policy with its rivals, and with variants that lack one of its parts.
+"""Compare CascadeRegimeTS with its rivals, and with variants that lack one of its parts.
 
-    python benchmarks/default_policy.py test --queries FILE.json      # held-out queries and seeds
-    python benchmarks/default_policy.py ablate --queries FILE.json    # without each part, on the development queries
-    python benchmarks/default_policy.py quiet --queries FILE.json     # a million steps without change
+    python benchmarks/regime.py test --queries FILE.json      # held-out queries and seeds
+    python benchmarks/regime.py ablate --queries FILE.json    # without each part, on the development queries
+    python benchmarks/regime.py quiet --queries FILE.json     # a million steps without change
 
 Prints tables in Markdown. Queries at odd places in the file are for tests, those at even places for development, with
 other seeds.
@@ -30,13 +30,14 @@ from driftrank.environments import (
 from driftrank.environments.base import Environment
 from driftrank.experiments import Result, simulate
 from driftrank.policies.base import Policy
-from driftrank.policies.registry import default_policy, parse_policy
+from driftrank.policies.regime.cascade_regime_ts import CascadeRegimeTS
+from driftrank.policies.registry import parse_policy
 from driftrank.queries import Queries
 from driftrank.reporting.table import Table
 
 DEVELOPMENT_SEED, TEST_SEED = 11, 1011
 
-#: the policies that the default one is compared with, all with their "auto" parameters
+#: the policies that it is compared with, all with their "auto" parameters
 RIVALS = ("CascadeSWUCB", "CascadeDUCB", "CascadeSWTS", "CascadeDTS", "GLRTCascadeKLUCB")
 #: for reference only: one does not look for changes, the other knows them
 REFERENCES = ("CascadeTS", "OracleRestart")
@@ -101,8 +102,8 @@ def run(
 
 
 def test(queries: Queries, options: argparse.Namespace) -> Table:
-    """The regret of the default policy and its rivals, and the ratio to the best rival with its standard error."""
-    policies = [default_policy(), *map(parse_policy, (*RIVALS, *REFERENCES))]
+    """The regret of CascadeRegimeTS and its rivals, and the ratio to the best rival with its standard error."""
+    policies = [CascadeRegimeTS(), *map(parse_policy, (*RIVALS, *REFERENCES))]
     rows = []
     for name, environment in suite(part(queries, 1), options.k).items():
         result = run(policies, environment, options.horizon, options.runs, TEST_SEED, options.threads)
@@ -118,9 +119,9 @@ def test(queries: Queries, options: argparse.Namespace) -> Table:
 
 
 def ablate(queries: Queries, options: argparse.Namespace) -> Table:
-    """The regret of every variant as a paired difference to the default policy."""
-    policies = [default_policy(), *(parse_policy(f"CascadeRegimeTS:{spec}") for spec in PARTS.values())]
-    names = ["**the default policy**", *PARTS]
+    """The regret of every variant as a paired difference to the whole policy."""
+    policies = [CascadeRegimeTS(), *(parse_policy(f"CascadeRegimeTS:{spec}") for spec in PARTS.values())]
+    names = ["**CascadeRegimeTS**", *PARTS]
     rows: list[list[str]] = [[name] for name in names]
     logs = [0.0] * len(names)
     worlds = suite(part(queries, 0), options.k)
@@ -141,7 +142,7 @@ def quiet(queries: Queries, options: argparse.Namespace) -> Table:
     """Regret in a stationary environment over longer and longer horizons."""
     rows = []
     for horizon in (10_000, 100_000, 1_000_000):
-        policies = [default_policy(), parse_policy("CascadeTS"), parse_policy("CascadeKLUCB:c=0")]
+        policies = [CascadeRegimeTS(), parse_policy("CascadeTS"), parse_policy("CascadeKLUCB:c=0")]
         world = Stationary(part(queries, 1), options.k)
         result = run(policies, world, horizon, options.runs, TEST_SEED, options.threads)
         cells = [f"{mean:.0f} ± {se:.0f}" for mean, se in map(result.between, result.labels)]
