@@ -32,7 +32,7 @@ COMPILED := NUMBA_OPT=1 $(PYTEST) -m 'not interpreted and not slow'
 .PHONY: test
 test: prepared ## every check: style, types, imports, wording, tests
 	@$(MAKE) lint
-	$(INTERPRETED) -m interpreted tests/engine
+	$(INTERPRETED) -m interpreted $(foreach package,clickmodels engine environments policies,tests/$(package))
 	$(COMPILED)
 
 .PHONY: test-all

@@ -26,6 +26,7 @@ KINDS = frozenset(
         "DCMKLUCB",
         "GLRTCascadeKLUCB",
         "PBMPIE",
+        "PriorRegimeTS",
         "RankedEXP3",
         "TopRank",
     ]

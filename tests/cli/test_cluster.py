@@ -99,6 +99,7 @@ def scheduler_file(tmp_path: Path) -> Iterator[tuple[Path, list[subprocess.Popen
         log.close()
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_there(
     scheduler_file: tuple[Path, list[subprocess.Popen[bytes]]], whole: Path, tmp_path: Path
 ) -> None:
@@ -162,6 +163,7 @@ def cluster() -> Iterator[Cluster]:
         yield made
 
 
+@pytest.mark.slow
 def test_the_leaderboard(cluster: Cluster, tmp_path: Path) -> None:
     given: dict[str, Any] = {
         "queries": "yandex-like:2", "policies": ["CascadeUCB1"], "environments": ["Stationary", "Churn"],

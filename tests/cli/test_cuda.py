@@ -45,6 +45,7 @@ def on_cpu(tmp_path_factory: pytest.TempPathFactory) -> Result:
     return Result.load(folder)
 
 
+@pytest.mark.slow
 def test_without_a_gpu_the_cpu_stands_in(tmp_path: Path, on_cpu: Result) -> None:
     summary, (line,) = driftrank(*SIMULATE, "--device", "cuda", "--out", str(tmp_path), **NONE)
     assert line.startswith("driftrank: warning: device='cuda': no CUDA GPU can be used (")
@@ -53,6 +54,7 @@ def test_without_a_gpu_the_cpu_stands_in(tmp_path: Path, on_cpu: Result) -> None
     assert np.array_equal(Result.load(tmp_path).values, on_cpu.values)
 
 
+@pytest.mark.slow
 def test_a_simulated_gpu(tmp_path: Path, on_cpu: Result) -> None:
     summary, lines = driftrank(*SIMULATE, "--device", "cuda", "--out", str(tmp_path), **SIMULATED)
     assert lines == []

@@ -17,6 +17,7 @@ import pytest
 
 from driftrank.cli.app import run
 from driftrank.experiments import Result
+from tests.quick import others_are_slow
 
 ROOT = Path(__file__).parents[2]
 RUNS = 80
@@ -57,7 +58,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX knows them")
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("how", others_are_slow([signal.SIGINT, signal.SIGTERM, signal.SIGKILL], [signal.SIGINT]))
 def test_stopped_and_continued(whole: Path, tmp_path: Path, how: signal.Signals) -> None:
     (tmp_path / "regret.png").write_text("of an older simulation")
     process = start(*LONG, "--threads", "1", "--out", str(tmp_path), "--json")

@@ -15,6 +15,7 @@ import pytest
 
 from driftrank.cli.app import run
 from driftrank.experiments import Sweep
+from tests.quick import others_are_slow
 
 ROOT = Path(__file__).parents[2]
 WINDOWS = "CascadeSWUCB:window=geom(10,1000,5)"
@@ -231,7 +232,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX knows them")
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("how", others_are_slow([signal.SIGINT, signal.SIGKILL], [signal.SIGKILL]))
 def test_stopped_and_continued(whole: Path, tmp_path: Path, how: signal.Signals) -> None:
     command = [sys.executable, "-c", QUICKLY, *LONG, "--threads", "1", "--out", str(tmp_path), "--json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)

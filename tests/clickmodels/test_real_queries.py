@@ -39,7 +39,7 @@ def generate(attraction: Any, models: list[ClickModel], seed: int) -> tuple[List
     return list_counts(first, 10), list_counts(second, 10)
 
 
-@pytest.mark.parametrize("name", others_are_slow(MODELS, ("CM", "UBM")))
+@pytest.mark.parametrize("name", others_are_slow(MODELS, ("CM",)))
 def test_the_model_of_the_users_is_recovered_and_chosen(yandex40_file: Path, name: str) -> None:
     seed = list(MODELS).index(name)
     cls = MODELS[name]
@@ -60,6 +60,7 @@ def test_the_model_of_the_users_is_recovered_and_chosen(yandex40_file: Path, nam
     assert found >= 5
 
 
+@pytest.mark.slow
 def test_the_closed_form_is_biased(yandex40_file: Path) -> None:
     """The closed forms of DCM and SDBN have larger errors than maximum likelihood: many read on after their last click.
     Where nobody does, as in the cascade model, both are the same."""

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.docs.session import ROOT, Session, blocks, check, is_session
+from tests.quick import others_are_slow
 
 PAGES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if is_session(page)]
+QUICK = [page for page in PAGES if page.stem in ("operate", "serve-first-ranking")]
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +25,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.mark.usefixtures("compiled")
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", others_are_slow(PAGES, QUICK), ids=lambda page: page.stem)
 def test_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
     with Session(tmp_path) as session:
         session.run(page)
@@ -35,6 +37,7 @@ def test_there_are_such_pages() -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("curl") is None, reason="compares ours with curl, and there is none")
 def test_our_curl_is_like_curl(tmp_path: Path) -> None:
     printed = []

@@ -384,6 +384,7 @@ def test_the_ranker_is_gone_at_the_very_end(service: Running, ranker: Any, monke
     assert result.done.tolist() == [100] * 4
 
 
+@pytest.mark.slow
 def test_the_service_restarts_meanwhile(tmp_path: Path) -> None:
     """Users are patient, lists are repeated by their event ids: the lists are still those of the simulator."""
     with Running(tmp_path) as service, Client(service.url, timeout=30, deadline=60) as client:

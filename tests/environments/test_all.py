@@ -30,6 +30,8 @@ from driftrank.environments import (
 from driftrank.environments.registry import environments, takes_queries
 from driftrank.queries import Queries
 
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes ten times as long
+
 LEVELS = {"q": [0.05, 0.6, 0.3, 0.02, 0.5, 1.0, 0.2, 0.4, 0.0, 0.25], "r": [0.3, 0.3, 0.1, 0.2, 0.2, 0.1]}
 CHANGES = {"q": ((20, (0.5,) * 10), (21, (0.1,) * 10), (90, (0.2,) * 9 + (0.9,)))}
 

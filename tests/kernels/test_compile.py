@@ -202,6 +202,7 @@ def test_machine_code_is_found_again_by_another_process(tmp_path):
     assert run(tmp_path, "two", cache)[:3] == [expected + 0.5 * 2, 0, 1]  # nor does it look for a module that is gone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", others_are_slow([".py", ".nbi", ".nbc"], [".nbi"]))
 def test_files_that_vanish_are_compiled_again(tmp_path, suffix):
     cache = tmp_path / "cache"

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from driftrank.serve.app import _listener
+from tests.quick import others_are_slow
 from tests.serve.running import Running
 
 CHEAP = {"DRIFTRANK_RANKERS__DEFAULT__POLICY": "CascadeUCB1"}
@@ -54,7 +55,7 @@ def fill(server: Running, queries: int, items: int) -> None:
             client.post("/v1/rankers/default/rank", json=batch).raise_for_status()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", others_are_slow([signal.SIGTERM, signal.SIGINT], [signal.SIGTERM]))
 def test_signals_stop_the_server(tmp_path: Path, number: int) -> None:
     with Running(tmp_path, **CHEAP) as server:
         fill(server, 100, 4)

@@ -11,6 +11,7 @@ import pytest
 from driftrank.policies.registry import parse_policy
 from driftrank.serve.log.records import Final, Ranked, RankerSet
 from driftrank.wire import Clicked, Feedback, Item, RankerSettings, RankRequest, WarmRow
+from tests.quick import others_are_slow
 from tests.serve.harness import Harness, differences
 
 ITEMS = ["a", "b", "c", "d", "e"]
@@ -750,7 +751,11 @@ def test_names_of_queries_page_by_page(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "spec", ["CascadeUCB1", "CascadeSWUCB:window=50", "CascadeTS", "CascadeRegimeTS", "RankedEXP3", "BatchRank"]
+    "spec",
+    others_are_slow(
+        ["CascadeUCB1", "CascadeSWUCB:window=50", "CascadeTS", "CascadeRegimeTS", "RankedEXP3", "BatchRank"],
+        ["CascadeSWUCB:window=50", "RankedEXP3"],
+    ),
 )
 @pytest.mark.parametrize("tiny", [False, True])
 def test_served_rankings_equal_those_of_the_library(tmp_path, spec, tiny):

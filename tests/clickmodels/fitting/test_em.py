@@ -15,6 +15,7 @@ from driftrank.clickmodels.fitting.counts import ListCounts, Pairs, PositionCoun
 from driftrank.clickmodels.fitting.em import FitOptions, blocks_of, run_em
 from driftrank.clickmodels.fitting.examination_em import PositionData
 from tests.clickmodels.generated import World, list_counts, position_counts
+from tests.quick import others_are_slow
 from tests.reference import em as plain
 
 MODELS = list(click_models().values())
@@ -79,7 +80,7 @@ def test_one_step_of_examination_by_hand(prior: Any, kappa: float, alpha: float)
     assert old_kappa[2] == pytest.approx(kappa)
 
 
-@pytest.mark.parametrize("cls", BY_EM)
+@pytest.mark.parametrize("cls", others_are_slow(BY_EM, [CCM, DBN]))
 def test_the_likelihood_never_falls(cls: type[ClickModel]) -> None:
     @settings(max_examples=40)
     @given(

@@ -16,6 +16,8 @@ from driftrank.queries import Queries
 from tests.clickmodels.generated import World, position_counts
 from tests.reference import paths
 
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes ten times as long
+
 MODELS = list(click_models().values())
 
 

@@ -11,6 +11,7 @@ from driftrank.clickmodels.fitting import cascade_em as reading_module
 from driftrank.clickmodels.fitting.counts import ListCounts, Pairs
 from driftrank.clickmodels.fitting.intervals import parabola_interval, pseudo_count_interval, quantile, wilson
 from tests.clickmodels.generated import World, position_counts
+from tests.quick import others_are_slow
 
 MODELS = list(click_models().values())
 
@@ -47,7 +48,7 @@ def test_parabola() -> None:
     assert 1 - low[0] == pytest.approx(z**2 / (2 * n), rel=0.01)
 
 
-@pytest.mark.parametrize("cls", MODELS)
+@pytest.mark.parametrize("cls", others_are_slow(MODELS, MODELS[:2]))
 @pytest.mark.parametrize("per_query", [True, False])
 def test_coverage_of_the_intervals(cls: type[ClickModel], per_query: bool) -> None:
     """Of hundreds of parameters, about 95%. Errors within a query are correlated, hence a larger tolerance."""

@@ -134,6 +134,7 @@ def test_large_values_are_shared(cluster, tmp_path) -> None:
     assert same[0] == shared[0] != other[0]
 
 
+@pytest.mark.slow
 def test_a_task_that_kills_every_worker(cluster) -> None:
     def deadly(_: int) -> None:
         os._exit(3)

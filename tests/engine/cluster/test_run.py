@@ -39,8 +39,8 @@ def values(device: Any, policies: Any, environment: Environment, **changes: Any)
     [
         (["CascadeDUCB", "CascadeSWUCB", "CascadeTS", "OracleRestart"], Abrupt(yandex_like(3, 1), k=3, period=700)),
         (["CascadeUCB1", "StaticOracle"], Churn(yandex_like(2), k=3, period=300, absent=2)),
-        (["CascadeLinUCB"], LinearFeatures(L=8)),
-        (["RankedEXP3"], Drift(yandex_like(2), k=2, click_model=DBN())),
+        pytest.param(["CascadeLinUCB"], LinearFeatures(L=8), marks=pytest.mark.slow),
+        pytest.param(["RankedEXP3"], Drift(yandex_like(2), k=2, click_model=DBN()), marks=pytest.mark.slow),
     ],
     ids=["changes", "churn", "features", "drift"],
 )
@@ -124,6 +124,7 @@ def test_jobs() -> None:
     assert len(list(remote._jobs_of(task, units, 1))) < len(units) / 2
 
 
+@pytest.mark.slow
 def test_other_backends_of_joblib() -> None:
     world = Abrupt(yandex_like(2), k=3, period=700)
     expected = values("cpu", ["CascadeUCB1"], world)

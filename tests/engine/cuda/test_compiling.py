@@ -89,6 +89,7 @@ def test_several_in_parallel_and_from_the_cache(cache: Path, compiled_here: list
     assert {path: path.stat().st_mtime_ns for path in cache.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_a_single_kernel_is_compiled_in_this_process(cache: Path, compiled_here: list[str]) -> None:
     check_all(jobs(Random()), cache)
     assert sorted(compiled_here) == ["simulate", "unroll"]

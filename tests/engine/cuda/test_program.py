@@ -143,6 +143,7 @@ def test_a_kernel_for_many_numbers_of_items_does_not_depend_on_which() -> None:
         assert keys[:2] == keys[2:]
 
 
+@pytest.mark.slow
 def test_a_kernel_for_many_numbers_of_items_compiles() -> None:
     world = Churn(sizes(9, 10, 11, 12, 13).queries, k=3, absent=2)
     (made,) = jobs(["CascadeSWUCB"], world)

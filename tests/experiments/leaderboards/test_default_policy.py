@@ -1,5 +1,6 @@
-"""What the default policy promises, and CascadeRegimeTS to those whose users read every list from the top: to be at most
-a little worse than the best of their rivals, whatever the world.
+"""What the default policy promises to all, and CascadeRegimeTS to those whose users read every list from the top.
+
+They are at most a little worse than the best of their rivals, whatever the world.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ def regrets(policies, environment, runs=1):
     return {label: result.regret(label) for label in result.labels}
 
 
+@pytest.mark.slow
 def test_in_the_papers_world(yandex40):
     """A sixth of CascadeSWUCB; CascadeRegimeTS is below a policy that knows every breakpoint."""
     regret = regrets([DEFAULT, FROM_THE_TOP, "CascadeSWUCB", "OracleRestart"], Abrupt(yandex40, k=3))

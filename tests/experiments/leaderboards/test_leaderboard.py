@@ -121,6 +121,7 @@ def test_groups() -> None:
         assert group_of(parse_policy(name)) == group, name
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_simulations(small: Leaderboard) -> None:
     environment = Abrupt(yandex_like(3, seed=4), k=3, period=30)
     alone = simulate(["CascadeUCB1", DEFAULT], environment, horizon=300, runs=2, seed=4, progress=False)

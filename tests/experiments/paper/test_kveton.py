@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import driftrank as dr
+from tests.quick import others_are_slow
 
 # L, K, delta, order: printed regret of CascadeUCB1 and CascadeKLUCB after 100,000 steps
 TABLE = [
@@ -15,7 +16,7 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("L", "K", "delta", "order", "ucb1", "klucb"), TABLE)
+@pytest.mark.parametrize(("L", "K", "delta", "order", "ucb1", "klucb"), others_are_slow(TABLE, TABLE[:1]))
 def test_kveton(L: int, K: int, delta: float, order: str, ucb1: float, klucb: float) -> None:
     env = dr.environments.BLB(L=L, K=K, p=0.2, delta=delta)
     policies = [dr.CascadeUCB1(order=order), dr.CascadeKLUCB(order=order)]

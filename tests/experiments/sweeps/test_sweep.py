@@ -18,6 +18,7 @@ from driftrank.environments import Abrupt, Environment, Stationary
 from driftrank.experiments import Sweep, simulate, sweep
 from driftrank.experiments.simulation.folder import Interrupted, Journal
 from driftrank.policies.forgetting.cascade_swucb import CascadeSWUCB
+from tests.quick import others_are_slow
 
 GRID = "CascadeSWUCB:window=geom(10,1000,5),epsilon={0.1;0.5}"
 QUERIES = [[0.9, 0.5, 0.3, 0.2, 0.1, 0.05], [0.1, 0.2, 0.3, 0.4, 0.5], [0.3, 0.6, 0.1, 0.1, 0.2, 0.4]]
@@ -303,7 +304,7 @@ def test_folder(whole: Path, several: Sweep) -> None:
 
 
 @pytest.mark.parametrize("halving", [False, True])
-@pytest.mark.parametrize("units", [1, 40, 150])
+@pytest.mark.parametrize("units", others_are_slow([1, 40, 150], [40]))
 def test_interrupted_and_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, units: int, halving: bool) -> None:
     """In the first environment or in the second."""
     how: dict[str, Any] = {"halving": halving, "runs": 8 if halving else 3}

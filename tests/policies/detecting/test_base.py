@@ -16,6 +16,8 @@ from tests.policies.streams import state
 from tests.reference import reference_of
 from tests.reference.compare import assert_same_lists
 
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes ten times as long
+
 ALWAYS = {"delta": 0.05}  # fires at the fourth one after ten zeros
 
 

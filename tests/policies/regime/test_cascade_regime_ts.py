@@ -178,6 +178,7 @@ def test_challengers_go_first_and_nothing_else_changes():
     assert moved > 20
 
 
+@pytest.mark.slow
 def test_a_regime_comes_back(yandex40):
     """With two alternating regimes, memory saves a third of the regret or more."""
     env = Recurring(yandex40, k=3)

@@ -41,6 +41,7 @@ def test_dcm_in_a_world_that_does_not_change(dcm):
     assert regret[policy] < 0.4 * regret["DCMKLUCB"]  # which takes the first position for the one that counts most
 
 
+@pytest.mark.slow
 def test_learning_down_to_the_last_click_or_the_first(dcm):
     """More labels, or fair ones: it depends on where users leave. See DCMKLUCB's notes."""
     upwards = [f"DCMKLUCB:termination=[0.2;0.5;0.9],feedback={mode}" for mode in ("first", "last")]

@@ -39,6 +39,7 @@ def learnt(endpoint: str, key: str) -> tuple[int, int]:
     return info["steps"], info["clicks"]
 
 
+@pytest.mark.slow
 def test_the_client_of_version_1_0(keyed: Any) -> None:
     endpoint, key = keyed
     client = PersonalizerClient(endpoint, CognitiveServicesCredentials(key))
