@@ -16,6 +16,7 @@ from driftrank.engine.devices import NoGpuWarning, suited
 from driftrank.engine.simulators import simulator_of
 from driftrank.engine.traffic import simulator as traffic_simulator
 from driftrank.environments import Abrupt, Traffic
+from driftrank.environments.traffic.stream import QueryStream
 from driftrank.environments.traffic.traffic import AGES
 from driftrank.experiments import Result, leaderboard
 from driftrank.kernels.structures import Described
@@ -27,12 +28,18 @@ SMALL: dict[str, Any] = {"n_queries": 12, "candidates": 8, "K": 3, "catalogue": 
 CHANGING: dict[str, Any] = {
     "day": 40, "new": 0.1, "shift": 0.2, "shift_days": 1, "query_shift": 0.3, "shock": 0.2, "shuffle": 110,
 }  # fmt: skip
+#: queries with 2 to 7 candidates: some lists are shorter than others
+STREAM = QueryStream.of(
+    {f"query {q}": [f"item {(3 * q + n) % 20}" for n in range(2 + q % 6)] for q in range(12)},
+    order=[(i * i) % 12 for i in range(70)],
+)
 WORLDS = {
     "still": Traffic(**SMALL),
     "changing": Traffic(**SMALL, **CHANGING, going_on=0.8),
     "late": Traffic(**SMALL, **CHANGING, delay=17),
     "jitter": Traffic(**SMALL, jitter=2.0, after_click=1.0, examination_power=0.5),
     "no order": Traffic(**SMALL, caller="none"),
+    "stream": Traffic(stream=STREAM, K=3, d=3, day=40, new=0.1, shift=0.2, jitter=1.0, delay=3),
 }
 LISTS = 200
 
@@ -63,7 +70,7 @@ class ByHand:
             described = described._replace(item=described.item[order], place=place[order], dense=dense)
             prior = self.shared.prior(described)
         options = {} if prior is None else {"prior": prior}
-        ranking = learner.rank([items[a] for a in slots], key=lists.policy_key, **options)
+        ranking = learner.rank([items[a] for a in slots], k=lists.k, key=lists.policy_key, **options)
         shown = [items.index(item) for item in ranking]
         value, clicks = lists.value(shown), lists.clicks(shown)
         self.waiting.append((q, ranking, clicks))
@@ -74,7 +81,9 @@ class ByHand:
     def _learner(self, q: int, items: list[int]) -> Any:
         features = dict(zip(items, self.lists.features, strict=True)) if self.policy.contextual else None
         if q not in self.learners:
-            self.learners[q] = self.policy.start(items, self.world.k, horizon=LISTS, features=features)
+            self.learners[q] = self.policy.start(
+                items, self.world.k, horizon=LISTS, features=features, slots=self.world.candidates
+            )
         new = [item for item in items if item not in self.learners[q].items]
         if new:
             self.learners[q].remove_items([old for a, old in enumerate(self.items[q]) if items[a] != old])

@@ -52,10 +52,12 @@ class TrafficRun:
     def __init__(self, environment: Traffic, run: int = 0, seed: int = 0) -> None:
         self.environment = environment
         self.program = environment.program
-        self.world = new_world(self.program.parameters)
+        self.world = new_world(self.program.parameters, environment.stream)
         keys = run_keys(seed, environment.names[0], [run])
         self.key, self.world_key = keys[0], world_keys(keys)[0]
         self.program.begin(self.program.row, self.world, self.world_key)
+        users, sizes = environment.users(), (environment.candidates, environment.k)
+        self._users, self._model, self._work = users, users.row(*sizes), np.zeros(users.work_size(*sizes))
         self.list = 0  #: the present list
         self.query = 0  #: its query
 
@@ -99,15 +101,27 @@ class TrafficRun:
 
     def call(self) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
         """The caller's order: the slots in this order, and the place of every slot, from 1 (0: no order)."""
-        n = self.environment.candidates
+        n = self.size
         slots, place = np.zeros(n, np.uint32), np.zeros(n)
         self.program.order(self.program.row, self.world, self.world_key, self.list, self.query, slots, place)
         return slots, place
 
     @property
+    def size(self) -> int:
+        """The number of candidates."""
+        return int(self.environment.sizes[self.query])
+
+    @property
+    def k(self) -> int:
+        """The length of the list."""
+        return min(self.environment.k, self.size)
+
+    @property
     def best(self) -> list[int]:
         """The best list, as slots."""
-        return self.environment.users().best(self.attraction, self.environment.k)
+        best = np.zeros(self.k, np.int32)
+        self._users.kernels().optimum(self._model, self.attraction, best, self._work)
+        return [int(a) for a in best]
 
     @property
     def optimal(self) -> float:
@@ -117,22 +131,33 @@ class TrafficRun:
     @property
     def baseline(self) -> float:
         """The value of the caller's list."""
-        return self.value(self.call()[0][: self.environment.k].tolist())
+        return self.value(self.call()[0][: self.k].tolist())
 
     def value(self, ranking: Sequence[int]) -> float:
         """The value of a list of slots."""
-        return self.environment.users().reward(self.attraction, ranking)
+        value = self._users.kernels().value(self._model, self.attraction, self._items(ranking), self._work)
+        return float(value)
 
     def clicks(self, ranking: Sequence[int]) -> list[int]:
         """The click vector of the present user on a list of slots."""
-        return self.environment.users().simulate(self.attraction, ranking, users_key(int(self.key), self.list))
+        clicks, key = np.zeros(len(ranking), np.int8), np.uint64(users_key(int(self.key), self.list))
+        self._users.kernels().click(self._model, self.attraction, key, self._items(ranking), clicks)
+        return [int(c) for c in clicks]
 
     @property
     def policy_key(self) -> int:
         """The key of a policy's randomness at this list."""
         return policy_key(int(self.key), self.list)
 
+    def _items(self, ranking: Sequence[int]) -> NDArray[np.uint32]:
+        items = np.array(ranking, np.uint32)
+        if len(items) > self.k or len(set(items.tolist())) < len(items) or items.max(initial=0) >= self.size:
+            raise ValueError(
+                f"ranking={list(ranking)!r}: must be at most {self.k} different slots, from 0 to {self.size - 1}"
+            )
+        return items
+
     @property
     def _pairs(self) -> slice:
-        n = self.environment.candidates
-        return slice(self.query * n, (self.query + 1) * n)
+        begins = self.world.begins
+        return slice(int(begins[self.query]), int(begins[self.query + 1]))

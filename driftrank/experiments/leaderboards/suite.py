@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from driftrank.environments.base import Environment
-from driftrank.environments.registry import parse_environment, registry, takes_queries
+from driftrank.environments.registry import registry, takes_queries
+from driftrank.experiments.simulation.settings import environment_of
 from driftrank.queries import Queries
 from driftrank.validation import check_integer, check_known
 
@@ -145,7 +146,8 @@ def places(names: list[str], queries: Queries, k: int, horizon: int, runs: int) 
         label, spec, what = (entry.name, entry.spec(queries, k, horizon), entry.what) if entry else (name, name, "")
         kind = spec.partition(":")[0].strip()
         check_known("environment", kind, {*registry.all(), *_ENTRIES})
-        environment = parse_environment(spec, **({"queries": queries, "k": k} if takes_queries(kind) else {}))
+        given: dict[str, Any] = {"queries": queries, "k": k} if takes_queries(kind) else {}
+        environment = environment_of(spec, **given)
         if label in found:
             raise ValueError(f"environments: {label} occurs twice")
         times = -(-len(queries) // len(environment.queries))
