@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from driftrank.clickmodels.base import ClickModel
 from driftrank.environments.traffic import templates
 from driftrank.environments.traffic.world import new_world
 from driftrank.kernels.compile import specialise
@@ -39,6 +41,52 @@ class TrafficKernels:
         return self.read(self.row)
 
 
+@dataclass(frozen=True, eq=False)
+class TrafficList:
+    """One list of Traffic: its query, its candidates by slot, and its user."""
+
+    query: int
+    items: NDArray[np.int64]
+    attraction: NDArray[np.float64]
+    k: int  #: the length of the list
+    key: int  #: of the user
+    users: ClickModel
+    model: NDArray[np.float64]
+    work: NDArray[np.float64]
+
+    @cached_property
+    def best(self) -> list[int]:
+        """The best list, as slots."""
+        best = np.zeros(self.k, np.int32)
+        self.users.kernels().optimum(self.model, self.attraction, best, self.work)
+        return [int(a) for a in best]
+
+    @property
+    def optimal(self) -> float:
+        """The value of the best list."""
+        return self.value(self.best)
+
+    def value(self, ranking: Sequence[int]) -> float:
+        """The value of a list of slots."""
+        return float(self.users.kernels().value(self.model, self.attraction, self._slots(ranking), self.work))
+
+    def clicks(self, ranking: Sequence[int]) -> list[int]:
+        """The click vector of the user on a list of slots."""
+        clicks = np.zeros(len(ranking), np.int8)
+        self.users.kernels().click(self.model, self.attraction, np.uint64(self.key), self._slots(ranking), clicks)
+        return [int(c) for c in clicks]
+
+    def meet(self, ranking: Sequence[int]) -> tuple[float, list[int]]:
+        """The value of a list, and the positions (from 1) that the user clicks."""
+        return self.value(ranking), [n for n, clicked in enumerate(self.clicks(ranking), 1) if clicked]
+
+    def _slots(self, ranking: Sequence[int]) -> NDArray[np.uint32]:
+        L = len(self.items)
+        if len(ranking) > self.k or len(set(ranking)) < len(ranking) or not set(ranking) <= set(range(L)):
+            raise ValueError(f"ranking={list(ranking)!r}: must be at most {self.k} different slots, from 0 to {L - 1}")
+        return np.array(ranking, np.uint32)
+
+
 class TrafficRun:
     """The lists of one run of Traffic: the same queries, candidates and users as in a simulation.
 
@@ -65,6 +113,7 @@ class TrafficRun:
         """Move on to list ``i``; optionally as though it were of another query."""
         check_integer("i", i, max(1, self.list))
         self.list = i
+        self.__dict__.pop("asked", None)
         asked = -1 if query is None else query
         self.query = int(self.program.advance(self.program.row, self.world, self.world_key, i, asked))
 
@@ -116,17 +165,23 @@ class TrafficRun:
         """The length of the list."""
         return min(self.environment.k, self.size)
 
+    @cached_property
+    def asked(self) -> TrafficList:
+        """The present list, which stays as it is when the run moves on."""
+        key = users_key(int(self.key), self.list)
+        return TrafficList(
+            self.query, self.items.copy(), self.attraction.copy(), self.k, key, self._users, self._model, self._work
+        )
+
     @property
     def best(self) -> list[int]:
         """The best list, as slots."""
-        best = np.zeros(self.k, np.int32)
-        self._users.kernels().optimum(self._model, self.attraction, best, self._work)
-        return [int(a) for a in best]
+        return self.asked.best
 
     @property
     def optimal(self) -> float:
         """The value of the best list."""
-        return self.value(self.best)
+        return self.asked.optimal
 
     @property
     def baseline(self) -> float:
@@ -135,27 +190,16 @@ class TrafficRun:
 
     def value(self, ranking: Sequence[int]) -> float:
         """The value of a list of slots."""
-        value = self._users.kernels().value(self._model, self.attraction, self._items(ranking), self._work)
-        return float(value)
+        return self.asked.value(ranking)
 
     def clicks(self, ranking: Sequence[int]) -> list[int]:
         """The click vector of the present user on a list of slots."""
-        clicks, key = np.zeros(len(ranking), np.int8), np.uint64(users_key(int(self.key), self.list))
-        self._users.kernels().click(self._model, self.attraction, key, self._items(ranking), clicks)
-        return [int(c) for c in clicks]
+        return self.asked.clicks(ranking)
 
     @property
     def policy_key(self) -> int:
         """The key of a policy's randomness at this list."""
         return policy_key(int(self.key), self.list)
-
-    def _items(self, ranking: Sequence[int]) -> NDArray[np.uint32]:
-        items = np.array(ranking, np.uint32)
-        if len(items) > self.k or len(set(items.tolist())) < len(items) or items.max(initial=0) >= self.size:
-            raise ValueError(
-                f"ranking={list(ranking)!r}: must be at most {self.k} different slots, from 0 to {self.size - 1}"
-            )
-        return items
 
     @property
     def _pairs(self) -> slice:

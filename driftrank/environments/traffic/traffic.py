@@ -260,6 +260,17 @@ class Traffic(Environment):
         """The world of a run, to be examined list by list."""
         return TrafficRun(self, run, seed)
 
+    def query_name(self, q: int) -> str:
+        """The name of a query, given by number."""
+        return f"q{q}" if self.stream is None else self.stream.names[q]
+
+    def item_id(self, token: int) -> str | int:
+        """The id of an item of a run, given by its number there."""
+        if self.stream is None:
+            return token
+        later, place = divmod(token, self.catalogue)
+        return f"{self.stream.items[place]}~{later}" if later else self.stream.items[place]
+
     def breakpoints(self, horizon: int, query: str | int = STREAM, run: int = 0, seed: int = 0) -> list[int]:
         """The lists before ``horizon`` after which the attraction of a query changes; without one, of any query."""
         if query != STREAM:
