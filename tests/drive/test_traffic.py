@@ -68,7 +68,7 @@ def test_served_is_simulated(service: Running, ranker: Any, policy: str, more: s
     simulated = dr.simulate("CascadeUCB1", world, horizon=120, checkpoints=120, progress=False)
     caller = simulated.values_of("CascadeUCB1", "baseline")[0, 0]
     assert np.array_equal(np.cumsum(result.reference_reward[1, 0]), caller)  # the same queries, candidates and users
-    with pytest.raises(ValueError, match="120 lists.* reset it"):
+    with pytest.raises(ValueError, match=r"120 lists.* reset it"):
         drive.run(check=True, progress=False)
 
 
@@ -174,7 +174,7 @@ def test_the_request_takes_the_draw_of_its_list() -> None:
 
 
 def result_of(rows: list[tuple[str, float, float, bool]]) -> DriveResult:
-    """A drive with these queries, values of the list and of the caller's, and held lists. Users click on all or none."""
+    """A drive with these queries, values of the list and of the caller's, and held lists. All users click once."""
     drive = Drive(env="Traffic:n_queries=2,candidates=3,K=1,catalogue=3", steps=len(rows) + 1)
     result, seen = DriveResult.empty(drive, drive.environment()), {"a": 0, "b": 0}
     for t, (query, value, caller, held) in enumerate(rows, 1):
@@ -185,7 +185,9 @@ def result_of(rows: list[tuple[str, float, float, bool]]) -> DriveResult:
 
 
 def test_comparisons() -> None:
-    result = result_of([("a", 0.5, 0.25, False), ("b", 0.5, 0.5, False), ("a", 0.0, 0.0, True), ("a", 0.75, 0.0, False)])
+    result = result_of(
+        [("a", 0.5, 0.25, False), ("b", 0.5, 0.5, False), ("a", 0.0, 0.0, True), ("a", 0.75, 0.0, False)]
+    )
     first, second = result.against_caller(2)
     assert (first.name, first.lists, first.clicks, first.caller, first.gain) == ("1-2", 2, 0.5, 0.375, 0.125)
     assert first.error == pytest.approx(0.125)

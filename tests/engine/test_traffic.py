@@ -18,7 +18,7 @@ from driftrank.engine.traffic import simulator as traffic_simulator
 from driftrank.environments import Abrupt, Traffic
 from driftrank.environments.traffic.stream import QueryStream
 from driftrank.environments.traffic.traffic import AGES
-from driftrank.experiments import Result, leaderboard
+from driftrank.experiments import Result
 from driftrank.kernels.structures import Described
 from driftrank.policies.base import Policy
 from driftrank.policies.learner.shared_model import SharedModel
@@ -276,12 +276,3 @@ def test_beside_other_environments(tmp_path: Path) -> None:
     for before, after in zip(sweep.trials, loaded.trials, strict=True):
         assert after.result.measures == MEASURES
         assert np.array_equal(before.result.values[: len(MEASURES)], after.result.values)
-
-
-@pytest.mark.slow
-def test_in_a_leaderboard(tmp_path: Path) -> None:
-    places = ["Traffic:n_queries=9,candidates=6,K=2,catalogue=20,shuffle=100", "BLB"]
-    options: dict[str, Any] = {"queries": "yandex-like:2", "horizon": 300, "runs": 1, "progress": False}
-    board = leaderboard(policies=["CascadeRegimeTS", "StaticOracle"], environments=places, folder=tmp_path, **options)
-    assert board.arenas[0].obstacles == {"StaticOracle": "StaticOracle: cannot run in Traffic, which has many queries"}
-    assert type(board).load(tmp_path).regret("CascadeRegimeTS", places[0]) == board.regret("CascadeRegimeTS", places[0])
