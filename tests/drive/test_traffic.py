@@ -208,7 +208,8 @@ def test_comparisons() -> None:
 @pytest.mark.parametrize(
     ("settings", "check", "message"),
     [
-        ({"env": SMALL + ",delay=5"}, False, "delay=5: must be 0 at a service"),
+        ({"env": SMALL + ",delay=5"}, False, "delay=5: must be 0 at a service: feedback is delayed by seconds"),
+        ({"env": SMALL + ",warm=5"}, False, "warm=5: must be 0 at a service"),
         ({"env": SMALL + ",new=0.1"}, True, "new items replace old ones"),
         ({"env": SMALL, "faults": FeedbackFaults(drop=0.1)}, True, "delayed, dropped or duplicated"),
         ({"env": "Traffic:stream=nowhere.parquet"}, False, "nowhere.parquet: no such file"),

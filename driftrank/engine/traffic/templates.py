@@ -92,6 +92,30 @@ def group_of(n):
 
 
 @kernel
+def show_as_given(r, slots, shares):
+    """Bring a list of the first candidates into their order: it was made elsewhere, and the policy learns from it.
+
+    The notes of a policy with a shared model do not depend on positions and stay with their items; those of others are
+    lost.
+    """
+    K = r.items.shape[0]
+    memos = r.memo.shape[0] // K
+    for k in range(K):
+        j = k
+        while r.items[j] != slots[k]:
+            j += 1
+        r.items[j], r.items[k] = r.items[k], r.items[j]
+        r.score[j], r.score[k] = r.score[k], r.score[j]
+        for m in range(memos):
+            r.memo[j * memos + m], r.memo[k * memos + m] = r.memo[k * memos + m], r.memo[j * memos + m]
+    if not shares:
+        for k in range(K):
+            r.score[k] = 0.0
+        for m in range(r.memo.shape[0]):
+            r.memo[m] = -1.0
+
+
+@kernel
 def described(v, w, q, token, place, dense):
     """Items as the shared model sees them; the request has one token, the query's topic, if there are topics."""
     return Described(np.uint64(q), token, place, dense, w.topic[q : q + min(1, v.topics)])
@@ -139,10 +163,13 @@ def simulate(
         t = states.steps[q] + 1 - states.origin[q]
         e = Event(t, np.float64(t), pending.key[now])
         r = Ranking(pending.items[now, :K], pending.score[now, :K], pending.memo[now, : K * memos], call.scratch)
-        if n < L:  # the row may have items of a query with more candidates
+        warm = i <= v.warm
+        if n < L or warm:  # the row may have items that are not among the candidates
             for k in range(K):
-                r.items[k] = k
-        RANK(p, s, e, Candidates(call.slots[:n], token, call.prior, going_on), r)
+                r.items[k] = call.slots[k]
+        RANK(p, s, e, Candidates(call.slots[: K if warm else n], token, call.prior, going_on), r)
+        if warm:
+            show_as_given(r, call.slots, SHARES)
         value = VALUE(model, alpha, r.items, work)
         regret = states.optimal[q] - value
         totals[_REGRET] += regret

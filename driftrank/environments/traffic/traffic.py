@@ -106,6 +106,10 @@ class Traffic(Environment):
     delay
         A policy learns from a list so many lists later. It is dropped if one of its items has gone meanwhile.
 
+    warm
+        The first so many lists show the caller's order, whatever the policy, which learns from them: a warm start, as
+        from a log, or a time in shadow mode.
+
     Measures beside those of all environments are the value of the caller's order (``baseline``), and lists, regret,
     reward and baseline by the query's *age* (lists before this one) and *frequency* (lists of the whole run), in groups
     from 0, 10, 100 and 1,000 on: ``reward_age_10``, ``regret_frequency_1000``. Methods take the number of a query;
@@ -160,12 +164,13 @@ class Traffic(Environment):
     riser: int = 15
     risen: float = 0.45
     delay: int = 0
+    warm: int = 0
     stream: QueryStream | None = None
 
     def __post_init__(self) -> None:
         for name in ("n_queries", "candidates", "day", "shift_days"):
             check_integer(name, getattr(self, name), 1)
-        for name in ("catalogue", "misleading", "d", "topics", "topic_items", "shuffle", "rise", "delay"):
+        for name in ("catalogue", "misleading", "d", "topics", "topic_items", "shuffle", "rise", "delay", "warm"):
             check_integer(name, getattr(self, name), 0)
         if self.stream is None:
             check_integer("K", self.K, 1, self.candidates)
