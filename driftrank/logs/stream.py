@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from driftrank.clickmodels import models_file
+from driftrank.clickmodels.models_file import QueryModel
 from driftrank.environments.traffic.stream import QueryStream
 from driftrank.logs.log import Log, open_log
 
@@ -29,7 +31,7 @@ def query_stream(
     models
         A models file whose attraction the queries of a log get, as far as it has them.
     model
-        The click model to read there, if there are several.
+        The click model to read there, if the file has it; otherwise the cascade model, or the only one.
 
     Examples
     --------
@@ -44,15 +46,22 @@ def query_stream(
     if not isinstance(source, Log) and os.fspath(source).endswith(".json"):
         if models:
             raise ValueError(f"models={os.fspath(models)!r}: must be left out, the stream is a models file itself")
-        return QueryStream.of_models(models_file.read(source, model), os.fspath(source))
+        return QueryStream.of_models(_read(source, model), os.fspath(source))
     log = source if isinstance(source, Log) else open_log(source)
     stream = _of_log(log)
     if not models:
         return stream
-    found = stream.with_attraction(models_file.read(models, model))
+    found = stream.with_attraction(_read(models, model))
     if not found.known:
         raise ValueError(f"models={os.fspath(models)!r}: has no query and item of {log.source}")
     return found
+
+
+def _read(path: str | os.PathLike[str], model: str) -> dict[str, QueryModel]:
+    if model:
+        with suppress(ValueError):
+            return models_file.read(path, model)
+    return models_file.read(path)
 
 
 def _of_log(log: Log) -> QueryStream:

@@ -104,6 +104,18 @@ def test_on_the_command_line(log: str, models: str, tmp_path: Path, monkeypatch:
     assert run([*words, "--resume"]) == 2  # the file has changed
 
 
+def test_a_click_model_chooses_the_attraction(log: str, tmp_path: Path) -> None:
+    both = {"items": ["a"], "CM": {"attraction": [0.3]}, "PBM": {"attraction": [0.6], "examination": [1.0, 0.5]}}
+    (tmp_path / "both.json").write_text(json.dumps({"queries": {"shoes": both}}))
+    for click_model, expected in (("", 0.3), ("PBM:examination=0.5", 0.6), ("DBN", 0.3)):
+        env = f"Traffic:stream={log},models={tmp_path / 'both.json'},K=1"
+        world = EnvironmentSettings(env=env, click_model=click_model).environment()
+        assert isinstance(world, Traffic)
+        assert world.stream is not None
+        assert world.stream.attraction[0] == expected
+        assert type(world.users()).__name__ == (click_model.partition(":")[0] or "Readers")
+
+
 def test_settings_name_files_absolutely(log: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     settings = EnvironmentSettings(env="Traffic:stream=log.parquet,K=1")

@@ -56,7 +56,8 @@ class EnvironmentSettings:
             object.__setattr__(self, "queries", queries)
             object.__setattr__(self, "k", 3 if self.k is None else self.k)
         elif self.queries:
-            raise ValueError(f"queries={self.queries!r}: {name} has its own query; leave this out")
+            instead = "; use --env Traffic:stream=FILE" if _takes_stream(name) else ""
+            raise ValueError(f"queries={self.queries!r}: {name} has its own query; leave this out{instead}")
         elif self.k is not None:
             raise ValueError(f"k={self.k!r}: {name} has its own number of positions; leave this out")
 
@@ -79,16 +80,16 @@ class EnvironmentSettings:
         return parse_queries(self.queries, self.seed, self.click_model)
 
 
-def environment_of(spec: str, click_model: str = "", **given: Any) -> Environment:
+def environment_of(spec: str, model: str = "", /, **given: Any) -> Environment:
     """An environment by its spec, with the files that it names: ``Traffic:stream=log.parquet,models=models.json``.
 
-    ``click_model`` chooses a model of ``models``, if it has several; ``given`` holds queries and k.
+    ``model`` is the click model whose attraction is read, if the file has it; ``given`` holds queries and k.
     """
     spec, files = split_files(spec)
     if "stream" in files:
         from driftrank.logs import query_stream
 
-        given["stream"] = query_stream(files["stream"], files.get("models", ""), click_model)
+        given["stream"] = query_stream(files["stream"], files.get("models", ""), model.partition(":")[0].strip())
     elif files:
         raise ValueError(f"models={files['models']!r}: must be given with a stream, whose attraction it has")
     return parse_environment(spec, **given)
