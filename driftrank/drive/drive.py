@@ -81,10 +81,10 @@ class Drive:
         and if the service does not come back, it ends with the results so far.
         """
         environment = self.environment()
-        if isinstance(environment, Traffic) and environment.delay:
-            raise ValueError(
-                f"delay={environment.delay!r}: must be 0 at a service, whose feedback is delayed by seconds"
-            )
+        if isinstance(environment, Traffic):
+            for name, instead in (("delay", "feedback is delayed by seconds"), ("warm", "its mode is shadow")):
+                if getattr(environment, name):
+                    raise ValueError(f"{name}={getattr(environment, name)!r}: must be 0 at a service: {instead}")
         reason = why_not_checked(self, environment) if check else ""
         if reason:
             raise ValueError(f"check: {reason}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,30 +20,11 @@ from driftrank.drive.result import DriveResult
 from driftrank.drive.session import FeedbackFaults, rank_request
 from driftrank.environments import Traffic
 from driftrank.environments.traffic.stream import QueryStream
-from driftrank.wire import Item, RankerSettings
+from driftrank.wire import Item
 from tests.serve.running import Running
 
 SMALL = "Traffic:n_queries=30,candidates=8,K=3,catalogue=40,going_on=0.85"
 PRIOR = "PriorRegimeTS:hash_bits=8"
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with Running(tmp_path_factory.mktemp("service"), "--durability", "relaxed") as running:
-        yield running
-
-
-@pytest.fixture
-def ranker(service: Running, request: pytest.FixtureRequest) -> Any:
-    """Makes rankers of this test's own."""
-
-    def make(**settings: Any) -> str:
-        own = f"r-{abs(hash(request.node.nodeid)) % 10**9}"
-        with Client(service.url, timeout=30, deadline=60) as client:
-            client.put_ranker(own, RankerSettings(**{"policy": PRIOR, "k": 3} | settings))
-        return own
-
-    return make
 
 
 @pytest.mark.parametrize(
@@ -89,7 +69,7 @@ def test_command(
     """A log's stream: real queries and items, delays, losses, new items and a holdout."""
     monkeypatch.chdir(tmp_path)
     dr.logs.generate("log.parquet", dr.environments.Stationary(dr.queries.yandex_like(6), k=5), 400)
-    name = ranker(holdout=0.2)
+    name = ranker(policy=PRIOR, holdout=0.2)
     words = [
         "drive", "--url", service.url, "--ranker", name, "--env", "Traffic:stream=log.parquet,K=3,day=100,new=0.2",
         "--steps", "300", "--delay", "0.05", "--drop", "0.2", "--duplicate", "0.1", "--batch", "3", "--out", "out",
