@@ -94,7 +94,7 @@ def _show(result: DriveResult, out: str, json: bool, quiet: bool) -> None:
             show_json(result.summary())
         elif not quiet:
             show_table(result.table())
-            if result.traffic:
+            if result.compared:
                 typer.echo()
                 show_table(result.caller_table())
             typer.echo(f"\n{out}: {result.files}")

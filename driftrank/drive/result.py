@@ -102,6 +102,11 @@ class DriveResult:
         """True if the lists are those of Traffic, with an order of the caller's."""
         return bool(self.asked)
 
+    @property
+    def compared(self) -> bool:
+        """True if there are lists to compare with the caller's order: of Traffic, and not all the caller's own."""
+        return self.traffic and bool((~np.isnan(self.regret) & ~self.held).any())
+
     def against_caller(self, size: int | None = None, clicks: str = "expected") -> list[Comparison]:
         """The lists of Traffic beside the caller's order, in windows of ``size`` lists, by default a tenth of all.
 
@@ -225,7 +230,7 @@ class DriveResult:
         upper, lower = figure.subplots(2, 1, sharex=True)
         self.plot_clicks(upper)
         self.plot_regret(lower)
-        figures = {"drive.png": figure} | ({"caller.png": against_caller.figure(self)} if self.traffic else {})
+        figures = {"drive.png": figure} | ({"caller.png": against_caller.figure(self)} if self.compared else {})
         for name, drawn in figures.items():
             with written(folder / name) as path:
                 drawn.savefig(path, dpi=150)
@@ -233,7 +238,7 @@ class DriveResult:
     @property
     def files(self) -> str:
         """The names of the files that :meth:`save` writes."""
-        return f"lists.parquet, summary.json, drive.png{', caller.png' if self.traffic else ''}"
+        return f"lists.parquet, summary.json, drive.png{', caller.png' if self.compared else ''}"
 
 
 def _mean(values: NDArray[np.float64]) -> float | None:

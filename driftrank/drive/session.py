@@ -14,6 +14,7 @@ from driftrank.drive.asked_lists import AskedList, lists_of_query, lists_of_traf
 from driftrank.drive.simulation_check import policy_of
 from driftrank.environments.base import Environment
 from driftrank.environments.traffic.traffic import Traffic
+from driftrank.kernels.rng import key_of
 from driftrank.progress import Progress
 from driftrank.validation import check_number
 from driftrank.wire import Feedback, RankRequest
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 B = TypeVar("B")
+
+
+#: the longest query that is part of an event id
+_LONG = 100
 
 
 @dataclass(frozen=True)
@@ -229,5 +234,6 @@ class Batcher(Generic[A, B]):
 
 def rank_request(name: str, asked: AskedList, k: int | None) -> RankRequest:
     """The request for a list. Its event takes the draw that a simulation takes, the number of the list of its query."""
-    event = f"{name}:{asked.query}:{asked.number}"
+    plain = len(asked.query) <= _LONG and asked.query.isprintable()  # ids have limits that queries of a log have not
+    event = f"{name}:{asked.query if plain else f'{key_of(asked.query):016x}'}:{asked.number}"
     return RankRequest(asked.query, asked.items, k, event, items_unordered=not asked.ordered)

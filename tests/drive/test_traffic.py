@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +153,9 @@ def test_the_request_takes_the_draw_of_its_list() -> None:
     request = rank_request("name", asked, None)
     assert request.items_unordered
     assert request.event_id == "name:q0:3"
+    for odd in ("a\nb", "long " * 100):
+        event = rank_request("name", dataclasses.replace(asked, query=odd), None).event_id or ""
+        assert re.fullmatch("name:[0-9a-f]{16}:3", event)
 
 
 def result_of(rows: list[tuple[str, float, float, bool]]) -> DriveResult:
@@ -183,6 +188,16 @@ def test_comparisons() -> None:
     with pytest.raises(ValueError, match="size=0"):
         result.against_caller(0)
     assert set(result.summary()["by_age"]) == set(CLICKS)
+
+
+def test_nothing_to_compare(tmp_path: Path) -> None:
+    """A ranker in shadow mode shows the caller's lists only."""
+    result = result_of([("a", 0.25, 0.25, True), ("b", 0.5, 0.5, True)])
+    assert not result.compared
+    assert result.against_caller() == result.by_age() == []
+    result.save(tmp_path)
+    assert result.files == "lists.parquet, summary.json, drive.png"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["drive.png", "lists.parquet", "summary.json"]
 
 
 @pytest.mark.parametrize(
