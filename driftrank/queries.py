@@ -29,6 +29,8 @@ class Queries:
     items: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
     #: changes by query: the step before each, and the attraction of every item after it
     changes: Mapping[str, Changes] = field(default_factory=dict)
+    #: a digest of further content that these stand for
+    origin: str = ""
 
     @classmethod
     def of(cls, values: Any) -> Queries:
@@ -63,7 +65,7 @@ class Queries:
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Queries) and self._content() == other._content()
+        return isinstance(other, Queries) and (self.origin, self._content()) == (other.origin, other._content())
 
     def __hash__(self) -> int:
         return hash(self._content())

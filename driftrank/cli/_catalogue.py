@@ -75,7 +75,7 @@ def parameters(cls: type, hidden: tuple[str, ...] = ()) -> list[tuple[str, Any, 
     """Name, default and type of every parameter."""
     hints = typing.get_type_hints(cls)
     return [
-        (f.name, f.default, getattr(hints[f.name], "__name__", str(hints[f.name])).replace("typing.", ""))
+        (f.name, f.default, re.sub(r"\b[a-z_]+\.", "", getattr(hints[f.name], "__name__", str(hints[f.name]))))
         for f in dataclasses.fields(cls)
         if f.init and f.name not in hidden
     ]

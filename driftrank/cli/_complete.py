@@ -28,9 +28,9 @@ def click_model_names(incomplete: str) -> list[str]:
 def suite_names(incomplete: str) -> list[str]:
     """The environments of the leaderboard's suite, by their names in the suite, and all others."""
     from driftrank.environments.registry import environments
-    from driftrank.experiments.leaderboards.suite import SUITE
+    from driftrank.experiments.leaderboards.suite import SUITE, TRAFFIC
 
-    return _beginning(incomplete, dict.fromkeys([*(entry.name for entry in SUITE), *environments()]))
+    return _beginning(incomplete, dict.fromkeys([*(entry.name for entry in (*SUITE, *TRAFFIC)), *environments()]))
 
 
 def format_names(incomplete: str) -> list[str]:

@@ -12,7 +12,7 @@ from driftrank.extras import need
 if TYPE_CHECKING:
     from driftrank.drive.result import DriveResult
 
-StepsOption = Annotated[int, typer.Option(metavar="N", help="Lists per query.")]
+StepsOption = Annotated[int, typer.Option(metavar="N", help="Lists per query; of Traffic, lists in all.")]
 RateOption = Annotated[
     float, typer.Option(metavar="R", help="Lists and feedbacks per second, in all; 0: as fast as possible.")
 ]
@@ -56,13 +56,18 @@ def drive(
     The users are those of driftrank simulate with this seed (run 0). If policy, k, seed and horizon of the ranker are
     the same as there, and feedback always arrives, the service shows the same lists; --check verifies it.
 
+    With --env Traffic, all queries of a ranker are asked for in their order, with candidates in the caller's order, and
+    clicks are compared with those of that order: over time, and by how often the query came before.
+
     The folder gets lists.parquet (every list and its clicks), summary.json and drive.png: clicks per list and regret as
-    served. Ctrl-C keeps the results so far.
+    served; with Traffic also caller.png. Ctrl-C keeps the results so far.
 
     \b
     driftrank drive --env abrupt:period=100 --queries yandex-like:20
     driftrank drive --ranker shop --steps 1000 --rate 500 --check
     driftrank drive --rate 200 --delay 2 --drop 0.1 --duplicate 0.05
+    driftrank drive --env Traffic:n_queries=500,K=10,going_on=0.85 --steps 5000
+    driftrank drive --env Traffic:stream=log.parquet,models=models.json,K=10 --steps 5000
     """
     import driftrank.client  # noqa: F401 - names the extra if something is missing
 
@@ -89,7 +94,10 @@ def _show(result: DriveResult, out: str, json: bool, quiet: bool) -> None:
             show_json(result.summary())
         elif not quiet:
             show_table(result.table())
-            typer.echo(f"\n{out}: lists.parquet, summary.json, drive.png")
+            if result.compared:
+                typer.echo()
+                show_table(result.caller_table())
+            typer.echo(f"\n{out}: {result.files}")
     if result.error is not None:
         raise result.error
     if result.check is not None and not (json or (quiet and result.check.same)):

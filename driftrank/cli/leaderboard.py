@@ -72,7 +72,8 @@ def leaderboard(
 
     The standard suite: no change, abrupt changes large and small, random ones, four kinds of drift, low click-through
     rates, recurring regimes, items that come and go, changes that do not matter or cannot be seen, and items with
-    features. All policies meet the same users.
+    features. All policies meet the same users. Traffic, all queries of a ranker in one run, is a group of its own:
+    clicks against the order that the caller had.
 
     The folder gets leaderboard.html (everything on one page), the same as leaderboard.md with leaderboard.png and
     leaderboard.svg, table.csv, results.parquet, summary.json and run.toml, which repeats it. Ctrl-C keeps finished
@@ -118,6 +119,9 @@ def _show(board: Leaderboard, folder: Path, command: list[str], json: bool) -> N
         show_json(board.summary())
         return
     show_table(_short(board))
+    if board.with_caller:
+        typer.echo("\nTraffic: clicks a list, less those of the caller's order")
+        show_table(board.with_caller.gains())
     names = [*(path.name for path in files), "results.parquet", "summary.json", "run.toml"]
     typer.echo(f"\n{folder}: {', '.join(names)}")
     typer.echo(f"Open {(folder / 'leaderboard.html').absolute().as_uri()}")

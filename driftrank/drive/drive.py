@@ -16,10 +16,12 @@ from driftrank.drive.session import FeedbackFaults, Session
 from driftrank.drive.simulation_check import compare_with_simulation, policy_of, why_not_checked, why_ranker_not_checked
 from driftrank.environments.base import Environment
 from driftrank.environments.registry import environments
+from driftrank.environments.traffic.traffic import Traffic
 from driftrank.experiments.simulation.breakpoints import marked_breakpoints
 from driftrank.experiments.simulation.settings import EnvironmentSettings
 from driftrank.progress import Progress, chosen_progress
 from driftrank.validation import check_integer
+from driftrank.wire import RankerInfo
 
 if TYPE_CHECKING:
     from driftrank.client import AsyncClient
@@ -48,7 +50,7 @@ class Drive:
     queries: str = ""
     k: int | None = None
     click_model: str = ""
-    steps: int = 200  #: lists per query
+    steps: int = 200  #: lists per query, of Traffic lists in all
     seed: int = 0
     rate: float = 0.0  #: lists and feedbacks per second, of all users; 0: as fast as possible
     connections: int = 32  #: concurrent requests
@@ -79,6 +81,10 @@ class Drive:
         and if the service does not come back, it ends with the results so far.
         """
         environment = self.environment()
+        if isinstance(environment, Traffic):
+            for name, instead in (("delay", "feedback is delayed by seconds"), ("warm", "its mode is shadow")):
+                if getattr(environment, name):
+                    raise ValueError(f"{name}={getattr(environment, name)!r}: must be 0 at a service: {instead}")
         reason = why_not_checked(self, environment) if check else ""
         if reason:
             raise ValueError(f"check: {reason}")
@@ -98,10 +104,10 @@ class Drive:
                 if check and (reason := why_ranker_not_checked(before, environment)):
                     raise ValueError(f"check: {reason}")
                 if check:
-                    await _check_fresh(client, environment)
+                    await _check_fresh(client, environment, before)
                 result.settings, result.policy = settings, policy_of(settings).spec
                 with chosen_progress(progress, totals, "lists") as bar:
-                    session = Session(client, self, environment, result, bar)
+                    session = Session(client, self, environment, result, bar, in_order=check)
                     with _stop_on_signal(session.stop):
                         await session.run()
                 if result.error is None:
@@ -119,8 +125,13 @@ class Drive:
         return self.name or f"drive-{uuid.uuid4().hex[:12]}"
 
 
-async def _check_fresh(client: AsyncClient, environment: Environment) -> None:
+async def _check_fresh(client: AsyncClient, environment: Environment, info: RankerInfo) -> None:
     from driftrank.client import NotFound
+
+    if environment.traffic:  # of any query, as it has many
+        if info.lists:
+            raise ValueError(f"check: the ranker {info.name!r} has {info.lists} lists already; reset it")
+        return
 
     async def lists(query: str) -> int:
         try:

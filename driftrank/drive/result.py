@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from driftrank.drive import against_caller
 from driftrank.environments.base import Environment
+from driftrank.experiments.simulation.caller import Comparison
 from driftrank.extras import need
 from driftrank.files import usable_folder, written, written_text
 from driftrank.reporting.arrow import column, dictionary_column
@@ -21,6 +23,7 @@ from driftrank.wire import RankerSettings
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from driftrank.drive.asked_lists import AskedList
     from driftrank.drive.drive import Drive
     from driftrank.drive.simulation_check import SimulationCheck
 
@@ -30,7 +33,7 @@ REFERENCES = ("best", "baseline", "random")
 
 @dataclass(kw_only=True)
 class DriveResult:
-    """Lists, regret and clicks, by query and step; NaN if there was no list."""
+    """Lists, regret and clicks, by query and step; NaN if there was no list. The lists of Traffic are one row."""
 
     url: str
     ranker: str
@@ -42,7 +45,11 @@ class DriveResult:
     reward: NDArray[np.float64]
     clicks: NDArray[np.float64]
     reference_clicks: NDArray[np.float64]  #: (one of REFERENCES, query, step)
-    lists: NDArray[np.int32]  #: (query, step, position)
+    reference_reward: NDArray[np.float64]  #: the same for expected clicks
+    held: NDArray[np.bool_]  #: True if the list was the caller's own, by the service's choice
+    lists: NDArray[np.int64]  #: (query, step, position); -1 if the list was shorter
+    asked: list[str] = field(default_factory=list)  #: in Traffic, the query of every list
+    age: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  #: and its lists before
     policy: str = ""
     settings: RankerSettings | None = None
     breakpoints: list[int] = field(default_factory=list)
@@ -62,25 +69,58 @@ class DriveResult:
             url=drive.url, ranker=drive.ranker, environment=drive.env, queries=environment.names, seed=drive.seed,
             k=environment.k, regret=np.full(shape, np.nan), reward=np.full(shape, np.nan),
             clicks=np.full(shape, np.nan), reference_clicks=np.full((len(REFERENCES), *shape), np.nan),
-            lists=np.full((*shape, environment.k), -1, np.int32),
+            reference_reward=np.full((len(REFERENCES), *shape), np.nan), held=np.zeros(shape, bool),
+            lists=np.full((*shape, environment.k), -1, np.int64),
+            asked=[""] * drive.steps if environment.traffic else [],
+            age=np.zeros(drive.steps if environment.traffic else 0, np.int64),
         )  # fmt: skip
 
     def put(
         self,
-        query: int,
-        t: int,
+        asked: AskedList,
         ranking: list[int],
-        optimal: float,
         value: float,
         clicks: int,
-        reference_clicks: list[int],
+        references: list[tuple[float, list[int]]],
+        *,
+        held: bool,
     ) -> None:
-        at = (query, t - 1)
-        self.regret[at] = optimal - value
+        """Enter a list of slots: its value and clicks, and those of the same user on the references."""
+        at = (asked.row, asked.t - 1)
+        self.regret[at] = asked.optimal - value
         self.reward[at] = value
         self.clicks[at] = clicks
-        self.reference_clicks[:, query, t - 1] = reference_clicks
-        self.lists[at] = ranking
+        self.reference_reward[:, asked.row, asked.t - 1] = [value for value, _ in references]
+        self.reference_clicks[:, asked.row, asked.t - 1] = [len(clicked) for _, clicked in references]
+        self.held[at] = held
+        self.lists[at][: len(ranking)] = [asked.names[a] for a in ranking]
+        if self.asked:
+            self.asked[asked.t - 1], self.age[asked.t - 1] = asked.query, asked.number - 1
+
+    @property
+    def traffic(self) -> bool:
+        """True if the lists are those of Traffic, with an order of the caller's."""
+        return bool(self.asked)
+
+    @property
+    def compared(self) -> bool:
+        """True if there are lists to compare with the caller's order: of Traffic, and not all the caller's own."""
+        return self.traffic and bool((~np.isnan(self.regret) & ~self.held).any())
+
+    def against_caller(self, size: int | None = None, clicks: str = "expected") -> list[Comparison]:
+        """The lists of Traffic beside the caller's order, in windows of ``size`` lists, by default a tenth of all.
+
+        ``clicks`` are ``"expected"`` ones, or those of single users, ``"realised"``. A holdout does not count.
+        """
+        return against_caller.windows(self, size, clicks)
+
+    def by_age(self, clicks: str = "expected") -> list[Comparison]:
+        """The same by the number of lists of the query before."""
+        return against_caller.groups(self, clicks)
+
+    def caller_table(self, size: int | None = None) -> Table:
+        """These comparisons, for people."""
+        return against_caller.table(self, size)
 
     @property
     def steps(self) -> int:
@@ -107,7 +147,7 @@ class DriveResult:
             "ranker": self.ranker,
             "policy": self.policy,
             "environment": self.environment,
-            "queries": len(self.queries),
+            "queries": len(set(self.asked) - {""}) if self.traffic else len(self.queries),
             "steps": self.steps,
             "k": self.k,
             "seed": self.seed,
@@ -124,6 +164,7 @@ class DriveResult:
             "rank_ms": _latency(self.rank_seconds),
             "feedback_ms": _latency(self.feedback_seconds),
             "check": None if self.check is None else self.check.summary(),
+            **(against_caller.summary(self) if self.traffic else {}),
         }
 
     def table(self) -> Table:
@@ -156,7 +197,7 @@ class DriveResult:
         return plot_regret(self, ax)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Write ``lists.parquet``, ``summary.json`` and ``drive.png`` to a folder."""
+        """Write ``lists.parquet``, ``summary.json`` and ``drive.png`` to a folder; of Traffic also ``caller.png``."""
         need("plots", "pyarrow")
         import pyarrow
         import pyarrow.parquet
@@ -165,8 +206,13 @@ class DriveResult:
 
         folder = usable_folder(directory)
         query, step = np.nonzero(~np.isnan(self.regret))
+        names, number = self.queries, query
+        if self.traffic:
+            names = list(dict.fromkeys(name for name in self.asked if name))
+            code = {name: n for n, name in enumerate(names)}
+            number = np.array([code[self.asked[i]] for i in step], np.int32)
         columns = {
-            "query": dictionary_column(query.astype(np.int32), self.queries),
+            "query": dictionary_column(number.astype(np.int32), names),
             "step": column((step + 1).astype(np.int32)),
             "ranking": pyarrow.FixedSizeListArray.from_arrays(column(self.lists[query, step].ravel()), self.k),
             "clicks": column(self.clicks[query, step].astype(np.int32)),
@@ -175,6 +221,8 @@ class DriveResult:
         }
         for name, clicks in zip(REFERENCES, self.reference_clicks, strict=True):
             columns[f"clicks_{name}"] = column(clicks[query, step].astype(np.int32))
+        columns["reward_baseline"] = column(self.reference_reward[REFERENCES.index("baseline")][query, step])
+        columns["held"] = column(self.held[query, step].astype(np.int8))
         with written(folder / "lists.parquet") as path:
             pyarrow.parquet.write_table(pyarrow.table(columns), path, compression="zstd")
         written_text(folder / "summary.json", json.dumps(self.summary(), indent=1) + "\n")
@@ -182,8 +230,15 @@ class DriveResult:
         upper, lower = figure.subplots(2, 1, sharex=True)
         self.plot_clicks(upper)
         self.plot_regret(lower)
-        with written(folder / "drive.png") as path:
-            figure.savefig(path, dpi=150)
+        figures = {"drive.png": figure} | ({"caller.png": against_caller.figure(self)} if self.compared else {})
+        for name, drawn in figures.items():
+            with written(folder / name) as path:
+                drawn.savefig(path, dpi=150)
+
+    @property
+    def files(self) -> str:
+        """The names of the files that :meth:`save` writes."""
+        return f"lists.parquet, summary.json, drive.png{', caller.png' if self.compared else ''}"
 
 
 def _mean(values: NDArray[np.float64]) -> float | None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-import numpy as np
-
-from driftrank.engine.users import Users
+from driftrank.drive.asked_lists import AskedList, lists_of_query, lists_of_traffic
+from driftrank.drive.simulation_check import policy_of
 from driftrank.environments.base import Environment
+from driftrank.environments.traffic.traffic import Traffic
 from driftrank.kernels.rng import key_of
 from driftrank.progress import Progress
 from driftrank.validation import check_number
-from driftrank.wire import Feedback, Item, ItemId, RankRequest
+from driftrank.wire import Feedback, RankRequest
 
 if TYPE_CHECKING:
     from driftrank.client import AsyncClient
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 B = TypeVar("B")
+
+
+#: the longest query that is part of an event id
+_LONG = 100
 
 
 @dataclass(frozen=True)
@@ -62,15 +66,24 @@ class FeedbackFaults:
 
 class Session:
     """All users of an environment at a service. The next list of a query waits for the feedback to its last one, unless
-    feedback is delayed."""
+    feedback is delayed; with ``in_order`` every list of Traffic waits for that of all before."""
 
     def __init__(
-        self, client: AsyncClient, drive: Drive, environment: Environment, result: DriveResult, bar: Progress
+        self,
+        client: AsyncClient,
+        drive: Drive,
+        environment: Environment,
+        result: DriveResult,
+        bar: Progress,
+        *,
+        in_order: bool = False,
     ) -> None:
+        self._in_order = in_order  # one list of Traffic after the other
         self._client, self._drive, self._environment = client, drive, environment
         self._result, self._bar = result, bar
         self._name = drive.event_name()
         assert result.settings is not None
+        self._settings = result.settings
         self._k = None if environment.k == result.settings.k else environment.k
         self._connections = asyncio.Semaphore(drive.connections)
         self._next = 0.0  # when the next request may be sent
@@ -86,8 +99,15 @@ class Session:
 
     async def run(self) -> None:
         begin = time.perf_counter()
-        names = self._environment.names
-        await asyncio.gather(*(self._guarded(self._users_of(n, name)) for n, name in enumerate(names)))
+        environment, drive = self._environment, self._drive
+        if isinstance(environment, Traffic):
+            features = policy_of(self._settings).contextual
+            lists = lists_of_traffic(environment, drive.steps, drive.seed, features=features)
+            await self._guarded(self._one_by_one(lists) if self._in_order else self._at_once(lists))
+        else:
+            rows = range(len(environment.names))
+            queries = (lists_of_query(environment, row, drive.steps, drive.seed) for row in rows)
+            await asyncio.gather(*(self._guarded(self._one_by_one(lists)) for lists in queries))
         if self._later:
             await asyncio.wait(self._later)
         self._result.seconds = time.perf_counter() - begin
@@ -102,35 +122,53 @@ class Session:
             self._result.error = self._result.error or error
             self._stopped.set()
 
-    async def _users_of(self, n: int, query: str) -> None:
-        drive, environment, result = self._drive, self._environment, self._result
-        users = Users(environment, query, 0, drive.seed)
-        ids = _ItemIds(environment, query)
-        chance = np.random.default_rng([drive.seed, key_of(query)])
-        for t in range(1, drive.steps + 1):
+    async def _one_by_one(self, lists: Iterator[AskedList]) -> None:
+        for asked in lists:
             if self._stopped.is_set():
                 return
-            users.go_to(t)
-            present = users.present
-            items = ids.at(present, users.announced)
-            event = f"{self._name}:{query}:{t}"
-            answer = await self._rank(RankRequest(query, items, self._k, event))
-            ranking = [ids.slot[item.id] for item in answer.items]
-            value, clicks = users.meet(ranking)
-            references = (users.best, present[: users.k], chance.permutation(present)[: users.k].tolist())
-            reference_clicks = [len(users.meet(reference)[1]) for reference in references]
-            result.put(n, t, ranking, users.optimal, value, len(clicks), reference_clicks)
-            self._bar.advance("lists", 1)
-            copies = drive.faults.delays(drive.seed, query, t)
-            if not copies:
-                result.outcomes["never sent"] += 1
-            for delay in copies:
-                if drive.faults.delay:
-                    task = asyncio.create_task(self._guarded(self._feedback(event, clicks, delay)))
-                    self._later.add(task)
-                    task.add_done_callback(self._later.discard)
-                else:
-                    await self._feedback(event, clicks, 0.0)
+            await self._show(asked)
+
+    async def _at_once(self, lists: Iterator[AskedList]) -> None:
+        """Lists of different queries at the same time, those of one query in their order."""
+        free = asyncio.Semaphore(self._drive.connections * self._drive.batch)
+        last: dict[str, asyncio.Task[None]] = {}
+
+        async def after(before: asyncio.Task[None] | None, asked: AskedList) -> None:
+            if before is not None:
+                await before
+            if not self._stopped.is_set():
+                await self._show(asked)
+
+        for asked in lists:
+            await free.acquire()
+            if self._stopped.is_set():
+                break
+            task = asyncio.create_task(self._guarded(after(last.get(asked.query), asked)))
+            task.add_done_callback(lambda _: free.release())
+            last[asked.query] = task
+        await asyncio.gather(*last.values())
+
+    async def _show(self, asked: AskedList) -> None:
+        """Ask for a list, show it to its user, and send the feedback, now or later."""
+        drive, result = self._drive, self._result
+        request = rank_request(self._name, asked, self._k)
+        answer = await self._rank(request)
+        ranking = [asked.slots[item.id] for item in answer.items]
+        value, clicks = asked.meet(ranking)
+        references = [asked.meet(reference) for reference in asked.references]
+        held = all(item.why == "baseline" for item in answer.items)
+        result.put(asked, ranking, value, len(clicks), references, held=held)
+        self._bar.advance("lists", 1)
+        copies = drive.faults.delays(drive.seed, asked.query, asked.number)
+        if not copies:
+            result.outcomes["never sent"] += 1
+        for delay in copies:
+            if drive.faults.delay:
+                task = asyncio.create_task(self._guarded(self._feedback(answer.event_id, clicks, delay)))
+                self._later.add(task)
+                task.add_done_callback(self._later.discard)
+            else:
+                await self._feedback(answer.event_id, clicks, 0.0)
 
     async def _feedback(self, event: str, clicks: list[int], delay: float) -> None:
         if delay:
@@ -194,19 +232,8 @@ class Batcher(Generic[A, B]):
             await asyncio.sleep(0)  # let callers add their next requests
 
 
-class _ItemIds:
-    """Ids of items: 0 to L-1. An item that is replaced gets a new id."""
-
-    def __init__(self, environment: Environment, query: str) -> None:
-        self._L = len(environment.queries[query])
-        self._features = environment.features(query)
-        self._names = list(range(self._L))
-        self.slot: dict[ItemId, int] = {a: a for a in self._names}
-
-    def at(self, present: list[int], announced: list[int]) -> list[ItemId | Item]:
-        for a in announced:
-            self._names[a] += self._L
-            self.slot[self._names[a]] = a
-        if self._features is None:
-            return [self._names[a] for a in present]
-        return [Item(self._names[a], self._features[a].tolist()) for a in present]
+def rank_request(name: str, asked: AskedList, k: int | None) -> RankRequest:
+    """The request for a list. Its event takes the draw that a simulation takes, the number of the list of its query."""
+    plain = len(asked.query) <= _LONG and asked.query.isprintable()  # ids have limits that queries of a log have not
+    event = f"{name}:{asked.query if plain else f'{key_of(asked.query):016x}'}:{asked.number}"
+    return RankRequest(asked.query, asked.items, k, event, items_unordered=not asked.ordered)

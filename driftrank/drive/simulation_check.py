@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from driftrank.drive.asked_lists import lists_of_query, lists_of_traffic
 from driftrank.engine import Simulator, Task, Unit
-from driftrank.engine.users import Users
 from driftrank.environments.base import Environment
+from driftrank.environments.traffic.traffic import Traffic
 from driftrank.policies.base import Policy
+from driftrank.policies.learner.learner import Learner
 from driftrank.policies.learner.shared_model import SharedModel
 from driftrank.policies.parameters import is_duration
 from driftrank.policies.registry import default_policy, parse_policy
-from driftrank.wire import RankerInfo, RankerSettings
+from driftrank.wire import Item, RankerInfo, RankerSettings
 
 if TYPE_CHECKING:
     from driftrank.drive.drive import Drive
@@ -54,7 +56,7 @@ def why_not_checked(drive: Drive, environment: Environment) -> str:
     """The reason why the drive cannot be compared with a simulation; empty if it can."""
     if not drive.faults.none:
         return "in a simulation feedback is never delayed, dropped or duplicated"
-    if environment.churns:
+    if environment.churns or (isinstance(environment, Traffic) and environment.new):
         return "in a simulation new items replace old ones in their slots, in a service they do not"
     return ""
 
@@ -87,12 +89,14 @@ def compare_with_simulation(result: DriveResult, settings: RankerSettings, envir
     served = result.cumulative()
     difference = None
     for n, (query, done) in enumerate(zip(result.queries, result.done.tolist(), strict=True)):
-        lists, regret[n, :done] = learner_lists(policy, settings, environment, query, result.seed, done)
+        lists, regret[n, :done] = learner_lists(policy, settings, environment, n, result.seed, done)
         other = (lists != result.lists[n, :done]).any(axis=1) | (regret[n, :done] != served[n, :done])
         if difference is None and other.any():
-            difference = (query, int(np.argmax(other)) + 1)
+            step = int(np.argmax(other))
+            difference = (result.asked[step] if result.traffic else query, step + 1)
     simulator = (
         not policy.shares  # the simulator's queries have no shared model
+        and not result.traffic  # the simulator draws from one source for all queries, a service has one for each
         and (settings.k, settings.seed) == (environment.k, result.seed)
         and settings.horizon is not None
         and result.steps <= settings.horizon <= _MAX_STEPS // len(result.queries)
@@ -112,24 +116,33 @@ def compare_with_simulation(result: DriveResult, settings: RankerSettings, envir
 
 
 def learner_lists(
-    policy: Policy, settings: RankerSettings, environment: Environment, query: str, seed: int, steps: int
-) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    """The lists of a learner with the ranker's settings, and the cumulative regret."""
-    items = list(range(len(environment.queries[query])))
-    features = environment.features(query) if policy.contextual else None
+    policy: Policy, settings: RankerSettings, environment: Environment, row: int, seed: int, steps: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The lists of learners with the ranker's settings, and the cumulative regret: of a query, or of Traffic."""
+    if isinstance(environment, Traffic):
+        asked_lists = lists_of_traffic(environment, steps, seed, features=policy.contextual)
+    else:
+        asked_lists = lists_of_query(environment, row, steps, seed)
     shared = SharedModel(policy) if policy.shares else None  # then items get a state when they are observed
-    learner = policy.start(
-        () if shared else items, settings.k, features=features, seed=settings.seed, horizon=settings.horizon,
-        query=query, slots=settings.k if shared else max(settings.k, len(items)), shared=shared,
-    )  # fmt: skip
-    users = Users(environment, query, 0, seed)
-    lists, regret = np.zeros((steps, environment.k), np.int32), np.zeros(steps)
+    learners: dict[str, Learner] = {}
+    lists, regret = np.full((steps, environment.k), -1, np.int64), np.zeros(steps)
     total = 0.0
-    for t in range(1, steps + 1):
-        users.go_to(t)
-        ranking = learner.rank(items if shared else None, k=environment.k)
-        value, clicks = users.meet(ranking)
-        learner.update(ranking, [int(position in clicks) for position in range(1, environment.k + 1)])
-        total += users.optimal - value
-        lists[t - 1], regret[t - 1] = ranking, total
+    for asked in asked_lists:
+        items = [item.id if isinstance(item, Item) else item for item in asked.items]
+        if asked.query not in learners:
+            features = [item.features for item in asked.items if isinstance(item, Item)]
+            learners[asked.query] = policy.start(
+                () if shared else items, settings.k, features=np.array(features) if policy.contextual else None,
+                seed=settings.seed, horizon=settings.horizon, query=asked.query,
+                slots=settings.k if shared else max(settings.k, len(items)), shared=shared,
+            )  # fmt: skip
+        learner = learners[asked.query]
+        prior = None if shared is None else learner.prior(items, ordered=asked.ordered)
+        key = learner.key_at(asked.number)
+        ranking = learner.rank(items, k=min(environment.k, len(items)), key=key, prior=prior)
+        slots = [asked.slots[item] for item in ranking]  # type: ignore[index]
+        value, clicks = asked.meet(slots)
+        learner.update(ranking, [int(position in clicks) for position in range(1, len(slots) + 1)])
+        total += asked.optimal - value
+        lists[asked.t - 1, : len(slots)], regret[asked.t - 1] = [asked.names[a] for a in slots], total
     return lists, regret

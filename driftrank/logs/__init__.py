@@ -21,6 +21,7 @@ from driftrank.logs.log import Log as Log
 from driftrank.logs.log import open_log as open_log
 from driftrank.logs.over_time import attraction_over_time as attraction_over_time
 from driftrank.logs.replay import environment as environment
+from driftrank.logs.stream import query_stream as query_stream
 
 __all__ = [
     "Log",
@@ -34,6 +35,7 @@ __all__ = [
     "load_statistics",
     "merge",
     "open_log",
+    "query_stream",
 ]
 
 need("logs", "duckdb", "pyarrow", "sqlglot")

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,25 +28,6 @@ from tests.serve.running import ROOT, Running
 
 QUERY = "yandex-like-0-1"
 USERS: dict[str, Any] = {"env": "abrupt:period=40", "queries": "yandex-like:4", "steps": 100}
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with Running(tmp_path_factory.mktemp("service"), "--durability", "relaxed") as running:
-        yield running
-
-
-@pytest.fixture
-def ranker(service: Running, request: pytest.FixtureRequest) -> Any:
-    """Makes rankers of this test's own."""
-
-    def make(name: str = "r", **settings: Any) -> str:
-        own = f"{name}-{abs(hash(request.node.nodeid)) % 10**9}"
-        with Client(service.url, timeout=30, deadline=60) as client:
-            client.put_ranker(own, RankerSettings(**{"policy": "CascadeUCB1", "k": 3} | settings))
-        return own
-
-    return make
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,12 @@ from driftrank.engine.devices import NoGpuWarning, suited
 from driftrank.engine.simulators import simulator_of
 from driftrank.engine.traffic import simulator as traffic_simulator
 from driftrank.environments import Abrupt, Traffic
+from driftrank.environments.traffic.stream import QueryStream
 from driftrank.environments.traffic.traffic import AGES
-from driftrank.experiments import Result, leaderboard
+from driftrank.experiments import Result
 from driftrank.kernels.structures import Described
 from driftrank.policies.base import Policy
+from driftrank.policies.learner.ranked_items import RankedItems, described_at
 from driftrank.policies.learner.shared_model import SharedModel
 from driftrank.policies.registry import parse_policy
 
@@ -27,12 +29,19 @@ SMALL: dict[str, Any] = {"n_queries": 12, "candidates": 8, "K": 3, "catalogue": 
 CHANGING: dict[str, Any] = {
     "day": 40, "new": 0.1, "shift": 0.2, "shift_days": 1, "query_shift": 0.3, "shock": 0.2, "shuffle": 110,
 }  # fmt: skip
+#: queries with 2 to 7 candidates: some lists are shorter than others
+STREAM = QueryStream.of(
+    {f"query {q}": [f"item {(3 * q + n) % 20}" for n in range(2 + q % 6)] for q in range(12)},
+    order=[(i * i) % 12 for i in range(70)],
+)
 WORLDS = {
     "still": Traffic(**SMALL),
     "changing": Traffic(**SMALL, **CHANGING, going_on=0.8),
     "late": Traffic(**SMALL, **CHANGING, delay=17),
     "jitter": Traffic(**SMALL, jitter=2.0, after_click=1.0, examination_power=0.5),
     "no order": Traffic(**SMALL, caller="none"),
+    "warm": Traffic(**SMALL, **CHANGING, going_on=0.8, jitter=1.0, warm=90),
+    "stream": Traffic(stream=STREAM, K=3, d=3, day=40, new=0.1, shift=0.2, jitter=1.0, delay=3),
 }
 LISTS = 200
 
@@ -63,7 +72,10 @@ class ByHand:
             described = described._replace(item=described.item[order], place=place[order], dense=dense)
             prior = self.shared.prior(described)
         options = {} if prior is None else {"prior": prior}
-        ranking = learner.rank([items[a] for a in slots], key=lists.policy_key, **options)
+        if i <= self.world.warm:
+            ranking = self._adopted(learner, [items[a] for a in slots[: lists.k]], prior)
+        else:
+            ranking = learner.rank([items[a] for a in slots], k=lists.k, key=lists.policy_key, **options)
         shown = [items.index(item) for item in ranking]
         value, clicks = lists.value(shown), lists.clicks(shown)
         self.waiting.append((q, ranking, clicks))
@@ -71,10 +83,20 @@ class ByHand:
             self._learn(*self.waiting.popleft())
         return lists.optimal - value, value, sum(clicks), lists.baseline
 
+    def _adopted(self, learner: Any, shown: list[int], prior: Any) -> RankedItems:
+        """The caller's own list, with the notes of a policy with a shared model; those of others are lost."""
+        n = len(shown)
+        if prior is None:
+            return RankedItems(shown, np.zeros(n), np.full(n * self.policy.memo, -1.0), self.lists.policy_key)
+        first = described_at(prior.described, np.arange(n))
+        return learner.adopt(shown, key=self.lists.policy_key, prior=self.shared.prior(first))  # type: ignore[union-attr]
+
     def _learner(self, q: int, items: list[int]) -> Any:
         features = dict(zip(items, self.lists.features, strict=True)) if self.policy.contextual else None
         if q not in self.learners:
-            self.learners[q] = self.policy.start(items, self.world.k, horizon=LISTS, features=features)
+            self.learners[q] = self.policy.start(
+                items, self.world.k, horizon=LISTS, features=features, slots=self.world.candidates
+            )
         new = [item for item in items if item not in self.learners[q].items]
         if new:
             self.learners[q].remove_items([old for a, old in enumerate(self.items[q]) if items[a] != old])
@@ -132,6 +154,14 @@ def test_threads_and_kernel_calls_do_not_matter(monkeypatch: pytest.MonkeyPatch)
     assert np.array_equal(whole.values, simulated(specs, WORLDS["late"], threads=2).values)
     alone = simulated(["CascadeTS"], pickle.loads(pickle.dumps(WORLDS["late"])), runs=1)
     assert np.array_equal(whole.values[:, 1:, :, :1], alone.values)
+
+
+def test_a_warm_start_shows_the_callers_order_and_teaches() -> None:
+    """Until then the policy is as good as the caller; a policy that was warm is better than one that was not."""
+    cold, warm = (simulated(["CascadeTS"], Traffic(**SMALL, warm=n), checkpoints=[1000]) for n in (0, 1000))
+    first, later = warm.against_caller("CascadeTS", [0, 1000, 2000])
+    assert first.gain == 0
+    assert later.regret < cold.against_caller("CascadeTS", [0, 1000])[0].regret
 
 
 def test_every_run_is_a_unit() -> None:
@@ -267,12 +297,3 @@ def test_beside_other_environments(tmp_path: Path) -> None:
     for before, after in zip(sweep.trials, loaded.trials, strict=True):
         assert after.result.measures == MEASURES
         assert np.array_equal(before.result.values[: len(MEASURES)], after.result.values)
-
-
-@pytest.mark.slow
-def test_in_a_leaderboard(tmp_path: Path) -> None:
-    places = ["Traffic:n_queries=9,candidates=6,K=2,catalogue=20,shuffle=100", "BLB"]
-    options: dict[str, Any] = {"queries": "yandex-like:2", "horizon": 300, "runs": 1, "progress": False}
-    board = leaderboard(policies=["CascadeRegimeTS", "StaticOracle"], environments=places, folder=tmp_path, **options)
-    assert board.arenas[0].obstacles == {"StaticOracle": "StaticOracle: cannot run in Traffic, which has many queries"}
-    assert type(board).load(tmp_path).regret("CascadeRegimeTS", places[0]) == board.regret("CascadeRegimeTS", places[0])

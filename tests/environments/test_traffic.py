@@ -12,6 +12,7 @@ from driftrank.clickmodels import CM, DBN, PBM
 from driftrank.environments import Traffic
 from driftrank.environments.registry import parse_environment
 from driftrank.environments.traffic.readers import Readers
+from driftrank.environments.traffic.stream import QueryStream
 
 SMALL: dict[str, Any] = {"n_queries": 40, "candidates": 8, "K": 3, "catalogue": 60}
 
@@ -330,3 +331,101 @@ def test_bad_queries() -> None:
         Traffic(**SMALL).attraction(1, 40)
     with pytest.raises(ValueError, match="query='other'"):
         Traffic(**SMALL).attraction(1, "other")
+
+
+# -- a stream ----------------------------------------------------------------------------------------------------------
+
+
+def small_stream(**attraction: Any) -> QueryStream:
+    stream = QueryStream.of({"a": [1, 2, 3, 4, 5], "b": [3, 9], "c": [7, 1, 8]}, order=[0, 1, 0, 2, 0, 0], source="log")
+    return dataclasses.replace(stream, **attraction)
+
+
+def test_lists_come_as_in_the_stream() -> None:
+    run = Traffic(stream=small_stream(), K=3).run()
+    asked = []
+    for i in range(1, 10):
+        run.go_to(i)
+        asked.append(run.query)
+        assert run.k == min(3, len(run.items)) == len(run.best)
+    assert asked == [0, 1, 0, 2, 0, 0, 0, 1, 0]  # it begins again
+    assert run.counts(6).tolist() == [4, 1, 1]
+    for q, items in enumerate(([1, 2, 3, 4, 5], [3, 9], [7, 1, 8])):
+        run.go_to(20, q)
+        assert sorted(small_stream().items[i] for i in run.items) == sorted(items)
+        assert len(run.call()[0]) == len(run.attraction) == len(items)
+
+
+def test_sizes_of_a_stream() -> None:
+    world = Traffic(stream=small_stream(), K=2)
+    assert (world.n_queries, world.candidates, world.catalogue) == (3, 5, 8)
+    few = Traffic(stream=small_stream(), n_queries=2, candidates=3, K=2)
+    assert (few.n_queries, few.candidates, few.catalogue, few.sizes.tolist()) == (2, 3, 4, [3, 2])
+    assert few.stream is not None
+    assert few.stream.order.tolist() == [0, 1, 0, 0, 0]
+    assert few == Traffic(stream=few.stream, K=2) != world
+    assert few.queries != world.queries  # other content is another simulation
+    assert world.attraction(1, "b").tolist() == world.attraction(1, 1).tolist()
+    assert len(world.present(1, "b")) == 2
+
+
+def test_the_logged_order_and_known_attraction() -> None:
+    known = np.array([0.1, 0.2, 0.5, 0.0, 1.0, 0.3, np.nan, 0.25, np.nan, 0.05])
+    for shape in ("logistic", "exponential"):
+        for q, given in enumerate((known[:5], known[5:7], known[7:])):
+            world = Traffic(stream=small_stream(attraction=known), K=2, caller="logged", shape=shape, token_share=0.2)
+            found = world.attraction(1, q)
+            there = ~np.isnan(given)
+            assert found[there] == pytest.approx(given[there], abs=1e-12)
+            assert ((found > 0) & (found < 1))[~there].all()
+    run = world.run()
+    run.go_to(1, 2)
+    assert [small_stream().items[i] for i in run.items] == [7, 1, 8]
+    best_first = Traffic(stream=small_stream(attraction=known), K=2, caller="perfect").attraction(1, 0)
+    assert best_first == pytest.approx([1.0, 0.5, 0.2, 0.1, 0.0], abs=1e-12)
+
+
+def test_known_attraction_changes_like_any_other() -> None:
+    known = np.full(10, 0.2)
+    world = Traffic(stream=small_stream(attraction=known), K=2, day=10, new=0.5, shift=0.5, shift_days=1)
+    alphas = days(world, 0, 4)
+    assert alphas[0] == pytest.approx(0.2)
+    assert (alphas[3] != alphas[0]).mean() > 0.5
+
+
+def test_new_items_of_exponential_attraction() -> None:
+    world = Traffic(**SMALL, shape="exponential", caller="perfect", query_sd=0.0, day=10, new=0.3)
+    levels = world.attraction(1, 3)
+    for alpha in days(world, 3, 5)[1:]:
+        assert all(np.isclose(levels, a, rtol=1e-12).any() for a in alpha)
+        assert alpha.tolist() != levels.tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"caller": "logged", "stream": None}, "caller='logged': must be another one without a stream"),
+        ({"K": 6}, "K=6: must be an integer from 1 to 5"),
+        ({"topic_items": 5}, "topic_items=5: must be 0 with a stream"),
+        ({"n_queries": 0}, "n_queries=0"),
+    ],
+)
+def test_bad_values_with_a_stream(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Traffic(**{"stream": small_stream(), "K": 2} | change)
+
+
+def test_bad_streams() -> None:
+    with pytest.raises(ValueError, match="log: query 'b' has no items"):
+        QueryStream.of({"a": [1], "b": []}, source="log")
+    with pytest.raises(ValueError, match="has no query"):
+        QueryStream.of({})
+    with pytest.raises(ValueError, match="order: must be numbers of queries, from 0 to 0"):
+        QueryStream.of({"a": [1]}, order=[1])
+
+
+def test_lists_that_users_cannot_see() -> None:
+    run = Traffic(stream=small_stream(), K=3).run()
+    run.go_to(2)
+    with pytest.raises(ValueError, match=r"ranking=\[0, 2\]: must be at most 2 different slots, from 0 to 1"):
+        run.clicks([0, 2])

@@ -15,7 +15,7 @@ from driftrank.engine.simulator import NEVER, STRIDE, Simulator
 from driftrank.engine.task import Unit
 from driftrank.engine.traffic.templates import Call, Pending, SharedRows, States, catch_up, group_of, learn, simulate
 from driftrank.environments.traffic.traffic import Traffic
-from driftrank.environments.traffic.world import CALLERS
+from driftrank.environments.traffic.world import CALLERS, NO_ORDER
 from driftrank.kernels.compile import bind, specialise
 from driftrank.policies.learner.compiled_policy import CompiledPolicy
 from driftrank.policies.learner.features import one_hot
@@ -116,15 +116,16 @@ class TrafficSimulator(Simulator):
         environment = self.environment
         n, K, d = environment.delay + 1, environment.k, environment.d
         return Pending(
-            np.zeros(n, np.int64), np.zeros(n, np.uint64), np.tile(np.arange(K, dtype=np.uint32), (n, 1)),
-            np.zeros((n, K)), np.zeros((n, K * self.policy.memo)), np.zeros((n, K), np.int8),
+            np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.uint64),
+            np.tile(np.arange(K, dtype=np.uint32), (n, 1)), np.zeros((n, K)),
+            np.zeros((n, K * self.policy.memo)), np.zeros((n, K), np.int8),
             np.zeros((n, K), np.int64), np.zeros((n, K)), np.zeros((n, K * d)),
         )  # fmt: skip
 
     def _call(self, program: CompiledPolicy) -> Call:
         environment = self.environment
         L = environment.candidates
-        ordered = environment.caller != CALLERS[-1]
+        ordered = environment.caller != CALLERS[NO_ORDER]
         return Call(
             np.arange(L, dtype=np.uint32), np.arange(L, dtype=np.uint32), np.arange(1.0, L + 1) * ordered,
             program.flat_prior(L), np.zeros(L * environment.d), np.zeros(program.scratch),

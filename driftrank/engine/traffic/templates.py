@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 
 from driftrank.engine.alarm_scoring import count_alarms, note_change
 from driftrank.engine.templates import Rows, reset
-from driftrank.environments.traffic.world import EPOCH, call_order, features_of, query_of, refresh, turn_to
+from driftrank.environments.traffic.world import (
+    EPOCH,
+    call_order,
+    features_of,
+    pairs_of,
+    query_of,
+    refresh,
+    turn_to,
+)
 from driftrank.kernels import kernel
 from driftrank.kernels.rng import POLICY, USERS, derive
 from driftrank.kernels.structures import Candidates, Described, Event, Ranking
@@ -52,6 +60,7 @@ class Pending(NamedTuple):
     """Lists that the policy has not learnt from, a row each: as many as feedback is late, and one."""
 
     query: NDArray[np.int64]
+    length: NDArray[np.int64]
     key: NDArray[np.uint64]
     items: NDArray[np.uint32]  #: slots
     score: NDArray[np.float64]
@@ -83,6 +92,30 @@ def group_of(n):
 
 
 @kernel
+def show_as_given(r, slots, shares):
+    """Bring a list of the first candidates into their order: it was made elsewhere, and the policy learns from it.
+
+    The notes of a policy with a shared model do not depend on positions and stay with their items; those of others are
+    lost.
+    """
+    K = r.items.shape[0]
+    memos = r.memo.shape[0] // K
+    for k in range(K):
+        j = k
+        while r.items[j] != slots[k]:
+            j += 1
+        r.items[j], r.items[k] = r.items[k], r.items[j]
+        r.score[j], r.score[k] = r.score[k], r.score[j]
+        for m in range(memos):
+            r.memo[j * memos + m], r.memo[k * memos + m] = r.memo[k * memos + m], r.memo[j * memos + m]
+    if not shares:
+        for k in range(K):
+            r.score[k] = 0.0
+        for m in range(r.memo.shape[0]):
+            r.memo[m] = -1.0
+
+
+@kernel
 def described(v, w, q, token, place, dense):
     """Items as the shared model sees them; the request has one token, the query's topic, if there are topics."""
     return Described(np.uint64(q), token, place, dense, w.topic[q : q + min(1, v.topics)])
@@ -97,7 +130,7 @@ def simulate(
     v = WORLD_PARAMETERS(world_row)
     h = SHARED(shared.floats, shared.ints, shared.offsets)
     L = call.slots.shape[0]
-    K = pending.items.shape[1]
+    memos = pending.memo.shape[1] // pending.items.shape[1]
     late = pending.query.shape[0] - 1
     if first == 1:
         SHARED_INIT(p, h)
@@ -110,9 +143,11 @@ def simulate(
         pending.query[now] = q
         pending.key[now] = derive(list_key, POLICY)
         s = STATE(states.floats[q], states.ints[q], states.offsets)
-        pairs = slice(q * L, (q + 1) * L)
-        token = w.token[pairs]
-        alpha = w.alpha[pairs]
+        at, n = pairs_of(w, q)
+        K = min(pending.items.shape[1], n)
+        pending.length[now] = K
+        token = w.token[at : at + n]
+        alpha = w.alpha[at : at + n]
         if w.epoch[q] != w.clock[EPOCH]:
             CATCH_UP(p, s, v, w, world_key, q, states, pending.key[now], call, model, work)
         baseline = states.baseline[q]
@@ -121,19 +156,25 @@ def simulate(
             baseline = VALUE(model, alpha, call.slots[:K], work)
         going_on, after_click = 0.0, 0.0
         if SHARES:
-            for a in range(L):
+            for a in range(n):
                 features_of(v, w, q, a, call.dense[a * v.d : (a + 1) * v.d])
-            x = described(v, w, q, token, call.place, call.dense)
+            x = described(v, w, q, token, call.place[:n], call.dense[: n * v.d])
             going_on, after_click = SHARED_PRIOR(p, h, x, call.prior)
         t = states.steps[q] + 1 - states.origin[q]
         e = Event(t, np.float64(t), pending.key[now])
-        r = Ranking(pending.items[now], pending.score[now], pending.memo[now], call.scratch)
-        RANK(p, s, e, Candidates(call.slots, token, call.prior, going_on, after_click), r)
+        r = Ranking(pending.items[now, :K], pending.score[now, :K], pending.memo[now, : K * memos], call.scratch)
+        warm = i <= v.warm
+        if n < L or warm:  # the row may have items that are not among the candidates
+            for k in range(K):
+                r.items[k] = call.slots[k]
+        RANK(p, s, e, Candidates(call.slots[: K if warm else n], token, call.prior, going_on, after_click), r)
+        if warm:
+            show_as_given(r, call.slots, SHARES)
         value = VALUE(model, alpha, r.items, work)
         regret = states.optimal[q] - value
         totals[_REGRET] += regret
         totals[_REWARD] += value
-        totals[_CLICKS] += CLICK(model, alpha, derive(list_key, USERS), r.items, pending.clicks[now])
+        totals[_CLICKS] += CLICK(model, alpha, derive(list_key, USERS), r.items, pending.clicks[now, :K])
         totals[_BASELINE] += baseline
         for at in (_AGE + 4 * group_of(states.seen[q]), _FREQUENCY + 4 * states.frequency[q]):
             totals[at] += 1.0
@@ -150,23 +191,23 @@ def simulate(
         if i > late:
             LEARN(p, h, v, w, states, pending, (i - late) % (late + 1), totals)
         if i == due:
-            for n in range(totals.shape[0]):
-                out[mark * totals.shape[0] + n] = totals[n]
+            for m in range(totals.shape[0]):
+                out[mark * totals.shape[0] + m] = totals[m]
             mark += 1
             due = checkpoints[mark]
 
 
 def catch_up(p, s, v, w, key, q, states, event_key, call, model, work):
     """Bring a query up to date with its world: first its attraction, then the policy's state."""
-    L = call.slots.shape[0]
-    K = call.fixed.shape[0]
+    at, n = pairs_of(w, q)
+    K = min(call.fixed.shape[0], n)
     fresh = w.epoch[q] == 0
     refresh(v, w, key, q)
-    alpha = w.alpha[q * L : (q + 1) * L]
-    best = states.best[q]
+    alpha = w.alpha[at : at + n]
+    best = states.best[q, :K]
     states.optimal[q] = OPTIMUM(model, alpha, best, work)
     states.baseline[q] = VALUE(model, alpha, call.everyone[:K], work)
-    everyone = Candidates(call.everyone, w.token[q * L : (q + 1) * L], call.prior, 0.0, 0.0)
+    everyone = Candidates(call.everyone[:n], w.token[at : at + n], call.prior, 0.0, 0.0)
     if fresh:
         states.steps[q] = 0
         states.seen[q] = 0
@@ -177,7 +218,7 @@ def catch_up(p, s, v, w, key, q, states, event_key, call, model, work):
         states.origin[q] = states.steps[q]
     t = states.steps[q] + 1 - states.origin[q]
     e = Event(t, np.float64(t), event_key)
-    for a in range(L):
+    for a in range(n):
         if states.features >= 0 and (fresh or RESTARTS or w.fresh[a] == 2):
             begin = states.features + a * v.d
             features_of(v, w, q, a, states.floats[q, begin : begin + v.d])
@@ -186,23 +227,24 @@ def catch_up(p, s, v, w, key, q, states, event_key, call, model, work):
     if fresh or RESTARTS:
         INIT(p, s, e, everyone)
     REVEAL(p, s, e, everyone, alpha, best, call.fixed)
-    note_change(states.watch[q], alpha, w.fresh, states.seen[q] + 1)
+    note_change(states.watch[q], alpha, w.fresh[:n], states.seen[q] + 1)
 
 
 def learn(p, h, v, w, states, pending, n, totals):
     """Let the policy learn from a list, if it still has the items."""
-    q = pending.query[n]
-    L = w.fresh.shape[0]
-    r = Ranking(pending.items[n], pending.score[n], pending.memo[n], pending.score[n, :0])
-    clicks = pending.clicks[n]
+    q, K = pending.query[n], pending.length[n]
+    at = pairs_of(w, q)[0]
+    memos = K * (pending.memo.shape[1] // pending.items.shape[1])
+    r = Ranking(pending.items[n, :K], pending.score[n, :K], pending.memo[n, :memos], pending.score[n, :0])
+    clicks = pending.clicks[n, :K]
     t = states.steps[q] + 1 - states.origin[q]
     e = Event(t, np.float64(t), pending.key[n])
     observed = OBSERVED(p, e, r, clicks)
     if SHARES:
-        x = described(v, w, q, pending.token[n], pending.place[n], pending.dense[n])
+        x = described(v, w, q, pending.token[n, :K], pending.place[n, :K], pending.dense[n, : K * v.d])
         SHARED_LEARN(p, h, e, r, x, clicks, observed)
-    for k in range(r.items.shape[0]):
-        if w.token[q * L + r.items[k]] != pending.token[n, k]:
+    for k in range(K):
+        if w.token[at + r.items[k]] != pending.token[n, k]:
             return
     s = STATE(states.floats[q], states.ints[q], states.offsets)
     heard = ALARMED(p, s)

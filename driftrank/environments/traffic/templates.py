@@ -18,7 +18,7 @@ def advance(row, w, key, i, q):
     turn_to(p, w, key, i)
     if q < 0:
         q = query_of(w, key, i)
-    for a in range(p.candidates):
+    for a in range(w.fresh.shape[0]):
         w.fresh[a] = 1
     if w.epoch[q] != w.clock[EPOCH]:
         refresh(p, w, key, q)

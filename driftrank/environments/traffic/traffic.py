@@ -13,6 +13,7 @@ from driftrank.clickmodels.base import ClickModel
 from driftrank.environments.base import Environment, Segments
 from driftrank.environments.traffic.readers import Readers
 from driftrank.environments.traffic.run import TrafficKernels, TrafficRun
+from driftrank.environments.traffic.stream import QueryStream
 from driftrank.environments.traffic.world import CALLERS, SHAPES
 from driftrank.queries import Queries
 from driftrank.validation import check_choice, check_integer, check_number
@@ -26,12 +27,13 @@ GROUPED = ("lists", "regret", "reward", "baseline")
 
 
 class Traffic(Environment):
-    r"""The lists of a whole ranker: queries of a Zipf stream, items that stand under many of them, and a caller who
-    already has an order.
+    r"""The lists of a whole ranker: queries of a Zipf stream or of a log, items that stand under many of them, and a
+    caller who already has an order.
 
-    A step is a *list*: the query of list i is drawn with probability in proportion to :math:`q^{-\mathrm{zipf}}`. A run
-    is all lists of all queries, in one world of its own. A policy has a state for every query, whose step is the number
-    of its lists, and one shared model if it has one. If it plans for a horizon, that is the number of all lists.
+    A step is a *list*: the query of list i is drawn with probability in proportion to :math:`q^{-\mathrm{zipf}}`, or it
+    is that of list i of the stream, which begins again after its end. A run is all lists of all queries, in one world
+    of its own. A policy has a state for every query, whose step is the number of its lists, and one shared model if it
+    has one. If it plans for a horizon, that is the number of all lists.
 
     The attraction of an item under a query is
 
@@ -45,14 +47,31 @@ class Traffic(Environment):
 
     Parameters
     ----------
+    stream
+        Queries, their order and their candidates: a :class:`~driftrank.environments.traffic.stream.QueryStream`, which
+        :func:`driftrank.logs.query_stream` makes. On the command line, ``stream=FILE`` is a click log or a models file.
+        Attraction in the file is that of the first day; what it does not have is generated. A models file has no order
+        in time: its queries are a Zipf stream, the first one the most frequent. With the stream of a log,
+        ``models=FILE`` is a models file with attraction for it.
     n_queries, zipf
-        Number of queries, and exponent of their frequencies.
+        Number of queries, and exponent of their frequencies. Of a stream, at most so many, the most frequent.
     candidates, K
-        Items of a query, and positions.
+        Items of a query, and positions. Of a stream, at most so many, which the caller has first; a query with fewer
+        than K has shorter lists.
     catalogue
-        Number of items; the c-th is drawn about in proportion to :math:`c^{-1/2}`. 0: every query has its own.
-    shape, level, query_sd, scale, item_share, feature_share, token_share, top, tau, floor
-        See above.
+        Number of items; the c-th is drawn about in proportion to :math:`c^{-1/2}`. 0: every query has its own. A stream
+        has its own items.
+    shape
+        ``"logistic"`` or ``"exponential"``, see above.
+    level, query_sd, scale
+        The logit of an average attraction, its standard deviation over queries, and that over the items of a query;
+        with ``"exponential"`` only ``query_sd``.
+    item_share, feature_share, token_share
+        Parts of the variance of logits that an item has under all queries, that its features explain, and that it has
+        under all queries of a topic.
+    top, tau, floor
+        The largest attraction, above ``floor``, and the ranks in which it falls by a factor of e, with
+        ``"exponential"``.
     misleading
         In so many of the most frequent queries all shared effects have the opposite sign.
     d
@@ -62,7 +81,8 @@ class Traffic(Environment):
         items, and its queries have no others.
     caller
         The order of the candidates: ``"noisy"``, by their true rank on the first day plus ``noise`` times a normal
-        number; ``"perfect"``; ``"reversed"``; ``"random"``; ``"none"``: policies are not given an order.
+        number; ``"perfect"``; ``"reversed"``; ``"random"``; ``"logged"``, that of the stream; ``"none"``: policies are
+        not given an order.
     noise, jitter
         In ranks; ``jitter`` is drawn again for every list: the caller's order changes from call to call.
     going_on, after_click, examination_power
@@ -85,6 +105,10 @@ class Traffic(Environment):
         After list ``rise``, the candidate at place ``riser`` of the caller's order has attraction ``risen``; 0: never.
     delay
         A policy learns from a list so many lists later. It is dropped if one of its items has gone meanwhile.
+
+    warm
+        The first so many lists show the caller's order, whatever the policy, which learns from them: a warm start, as
+        from a log, or a time in shadow mode.
 
     Measures beside those of all environments are the value of the caller's order (``baseline``), and lists, regret,
     reward and baseline by the query's *age* (lists before this one) and *frequency* (lists of the whole run), in groups
@@ -140,13 +164,16 @@ class Traffic(Environment):
     riser: int = 15
     risen: float = 0.45
     delay: int = 0
+    warm: int = 0
+    stream: QueryStream | None = None
 
     def __post_init__(self) -> None:
         for name in ("n_queries", "candidates", "day", "shift_days"):
             check_integer(name, getattr(self, name), 1)
-        for name in ("catalogue", "misleading", "d", "topics", "topic_items", "shuffle", "rise", "delay"):
+        for name in ("catalogue", "misleading", "d", "topics", "topic_items", "shuffle", "rise", "delay", "warm"):
             check_integer(name, getattr(self, name), 0)
-        check_integer("K", self.K, 1, self.candidates)
+        if self.stream is None:
+            check_integer("K", self.K, 1, self.candidates)
         for name in ("zipf", "query_sd", "scale", "noise", "jitter", "shock_size", "examination_power"):
             check_number(name, getattr(self, name), 0)
         check_number("level", self.level, -700, 700)
@@ -155,9 +182,13 @@ class Traffic(Environment):
             check_number(name, getattr(self, name), 0, 1)
         for name, allowed in self.choices.items():
             check_choice(name, getattr(self, name), allowed)
+        if self.stream is not None:
+            self._take_sizes(self.stream.limited(self.n_queries, self.candidates))
         self._check_together()
         # attraction differs in every run; only the number of items matters
-        object.__setattr__(self, "queries", Queries.of({STREAM: [0.0] * self.candidates}))
+        origin = "" if self.stream is None else self.stream.digest
+        queries = Queries({STREAM: np.zeros(self.candidates)}, origin=origin)
+        object.__setattr__(self, "queries", queries)
         object.__setattr__(self, "k", self.K)
         if self.new or self.shift or self.query_shift or self.shock or self.shuffle or self.rise:
             object.__setattr__(self, "kind", "abrupt")
@@ -168,8 +199,19 @@ class Traffic(Environment):
         "query_shift", "shock", "risen",
     )  # fmt: skip
 
+    def _take_sizes(self, stream: QueryStream) -> None:
+        """Take the number of queries, candidates and items from the stream."""
+        sizes = {"n_queries": len(stream), "candidates": int(stream.sizes.max()), "catalogue": len(stream.items)}
+        for name, value in {"stream": stream, **sizes}.items():
+            object.__setattr__(self, name, value)
+        check_integer("K", self.K, 1, self.candidates)
+        if self.topic_items:
+            raise ValueError(f"topic_items={self.topic_items!r}: must be 0 with a stream, which has its candidates")
+
     def _check_together(self) -> None:
         """Check parameters that depend on each other."""
+        if self.caller == "logged" and self.stream is None:
+            raise ValueError("caller='logged': must be another one without a stream")
         shares = self.item_share + self.feature_share + self.token_share
         if shares > 1.0 + 1e-9:
             raise ValueError(f"token_share={self.token_share!r}: must leave the sum of all shares at most 1")
@@ -188,7 +230,7 @@ class Traffic(Environment):
         if self.rise:
             check_integer("riser", self.riser, 1, self.candidates)
         if self.shape == "exponential":
-            for name in ("new", "shift", "query_shift", "shock"):
+            for name in ("shift", "query_shift", "shock"):
                 if getattr(self, name):
                     raise ValueError(f"{name}={getattr(self, name)!r}: must be 0 if shape='exponential'")
 
@@ -198,6 +240,11 @@ class Traffic(Environment):
             if f.type == "float":  # zipf=1 and zipf=1.0 are the same kernel
                 numbers[f.name] = float(numbers[f.name])
         return numbers | {"items": self.catalogue or self.n_queries * self.candidates}
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """The number of candidates, by query."""
+        return np.full(self.n_queries, self.candidates) if self.stream is None else self.stream.sizes
 
     @cached_property
     def program(self) -> TrafficKernels:  # type: ignore[override]
@@ -217,6 +264,17 @@ class Traffic(Environment):
     def run(self, run: int = 0, seed: int = 0) -> TrafficRun:
         """The world of a run, to be examined list by list."""
         return TrafficRun(self, run, seed)
+
+    def query_name(self, q: int) -> str:
+        """The name of a query, given by number."""
+        return f"q{q}" if self.stream is None else self.stream.names[q]
+
+    def item_id(self, token: int) -> str | int:
+        """The id of an item of a run, given by its number there."""
+        if self.stream is None:
+            return token
+        later, place = divmod(token, self.catalogue)
+        return f"{self.stream.items[place]}~{later}" if later else self.stream.items[place]
 
     def breakpoints(self, horizon: int, query: str | int = STREAM, run: int = 0, seed: int = 0) -> list[int]:
         """The lists before ``horizon`` after which the attraction of a query changes; without one, of any query."""
@@ -244,11 +302,13 @@ class Traffic(Environment):
         return Segments(np.array(starts), np.array(alphas), np.array(optimal), np.array(best, np.int32), live)
 
     def lookup(self, query: str | int) -> tuple[str, NDArray[np.float64]]:
-        self._number(query)
-        return STREAM, self.queries[STREAM]
+        size = self.candidates if query == STREAM else self.sizes[self._number(query)]
+        return STREAM, self.queries[STREAM][:size]
 
     def _number(self, query: str | int) -> int:
-        """The number of a query; that of the stream's name is 0."""
+        """The number of a query, given by number, or by name if it is of a stream; that of the stream's name is 0."""
+        if self.stream is not None and query in self.stream.names:
+            return self.stream.names.index(str(query))
         if query == STREAM:
             return 0
         check_integer("query", query, 0, self.n_queries - 1)

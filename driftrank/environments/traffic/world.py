@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from driftrank.environments.traffic.stream import QueryStream
 from driftrank.kernels import kernel
 from driftrank.kernels.distributions import normal
 from driftrank.kernels.elementary import exp, log
@@ -42,14 +43,16 @@ from driftrank.kernels.rng import (
 
 #: values of the parameters ``shape`` and ``caller``
 SHAPES = ("logistic", "exponential")
-CALLERS = ("noisy", "perfect", "random", "reversed", "none")
+CALLERS = ("noisy", "perfect", "random", "reversed", "none", "logged")
 _EXPONENTIAL = 1
-_NOISY, _PERFECT, _REVERSED, _NO_ORDER = 0, 1, 3, 4
+_NOISY, _PERFECT, _REVERSED, NO_ORDER, _LOGGED = 0, 1, 3, 4, 5
 
 #: the part of a query's own effects that a local shift draws again
 SHIFTED = 0.3
 #: items that a shock raises, and the first day of shocks
 SHOCKED, FIRST_SHOCK = 3, 3
+#: the largest logit of an attraction that is given: one of 0 or 1 has none
+MOST_LOGIT = 40.0
 #: the largest factor of a query's attraction if the shape is exponential
 MOST_LEVEL = 2.0
 
@@ -61,6 +64,11 @@ class World(NamedTuple):
     """The state of one run. Items stand at *places* of the catalogue; a new one takes the place of an old one."""
 
     clock: NDArray[np.int64]
+    # of the stream
+    order: NDArray[np.int32]  #: the query of every list; empty: queries are drawn
+    listed: NDArray[np.int32]  #: by query and candidate: its place in the catalogue; empty: candidates are drawn
+    given: NDArray[np.float64]  #: the same for the attraction on the first day; NaN: it is generated
+    begins: NDArray[np.int64]  #: the first pair of every query, and the number of pairs
     cumulated: NDArray[np.float64]  #: weights of queries, summed up
     pool: NDArray[np.int32]  #: by topic: the places that its candidates are drawn from
     weights: NDArray[np.float64]  #: of features
@@ -85,21 +93,31 @@ class World(NamedTuple):
     alpha: NDArray[np.float64]
     # buffers for one query
     fresh: NDArray[np.int8]  #: by slot: 2 if its item is new since the query came last, otherwise 1
-    order: NDArray[np.int32]
+    sorted: NDArray[np.int32]
     score: NDArray[np.float64]
 
 
-def new_world(p: Any) -> World:
+def new_world(p: Any, stream: QueryStream | None = None) -> World:
     """The memory of a world with these parameters."""
-    items, pairs = p.items, p.n_queries * p.candidates
+    begins = np.arange(p.n_queries + 1, dtype=np.int64) * p.candidates if stream is None else stream.begins
+    items, pairs = p.items, int(begins[-1])
     floats, ints = np.zeros, lambda n: np.zeros(n, np.int32)
+    logged = (ints(0), ints(0), floats(0))
+    if stream is not None:
+        logged = (stream.order, stream.pairs, stream.attraction if stream.known else floats(0))
     return World(
-        np.zeros(4, np.int64), floats(p.n_queries), ints(p.topics * p.topic_items), floats(p.d),
+        np.zeros(4, np.int64), *logged, begins, floats(p.n_queries), ints(p.topics * p.topic_items), floats(p.d),
         ints(items), ints(items), floats(items), floats(items), floats(items), floats(items * p.d), ints(items),
         np.zeros(p.n_queries, np.int64), ints(p.n_queries), floats(p.n_queries), np.zeros(p.n_queries, np.uint64),
         ints(pairs), np.zeros(pairs, np.int64), floats(pairs), ints(pairs), floats(pairs),
         np.zeros(p.candidates, np.int8), ints(p.candidates), floats(p.candidates),
     )  # fmt: skip
+
+
+@kernel
+def pairs_of(w, q):
+    """The number of the first pair of a query, and of its pairs."""
+    return w.begins[q], w.begins[q + 1] - w.begins[q]
 
 
 @kernel
@@ -154,7 +172,9 @@ def turn_to(p, w, key, i):
 
 @kernel
 def query_of(w, key, i):
-    """The query of list ``i``."""
+    """The query of list ``i``. A stream that is shorter begins again."""
+    if w.order.shape[0] > 0:
+        return np.int64(w.order[(i - 1) % w.order.shape[0]])
     high = w.cumulated.shape[0] - 1
     u = uniform(derive(derive(key, QUERY_STREAM), i)) * w.cumulated[high]
     low = 0
@@ -170,8 +190,7 @@ def query_of(w, key, i):
 @kernel
 def refresh(p, w, key, q):
     """Compute the attraction of a query's candidates now, and mark those that are new to it (``w.fresh``)."""
-    n = p.candidates
-    at = q * n
+    at, n = pairs_of(w, q)
     if w.epoch[q] == 0:
         _first_list(p, w, key, q)
     elif p.query_shift > 0.0 or p.shock > 0.0:
@@ -193,29 +212,30 @@ def refresh(p, w, key, q):
         for a in range(n - 1, 0, -1):
             b = below(derive(own, a), a + 1)
             w.alpha[at + a], w.alpha[at + b] = w.alpha[at + b], w.alpha[at + a]
-    if w.clock[_RISEN]:
+    if w.clock[_RISEN] and p.riser <= n:
         w.alpha[at + p.riser - 1] = p.risen
 
 
 @kernel
 def call_order(p, w, key, i, q, slots, place):
     """Write the caller's order at list ``i``: the slots in this order, and the place of every slot, from 1."""
-    n = p.candidates
+    at, n = pairs_of(w, q)
     own = derive(derive(key, CALL_ORDER), i)
+    order = w.sorted[:n]
     for a in range(n):
-        w.order[a] = a
-        w.score[a] = a + p.jitter * normal(derive(own, w.token[q * n + a]))
-    _sort(w.order, w.score)
+        order[a] = a
+        w.score[a] = a + p.jitter * normal(derive(own, w.token[at + a]))
+    _sort(order, w.score)
     for j in range(n):
-        slots[j] = w.order[j]
-        if p.caller != _NO_ORDER:
-            place[w.order[j]] = j + 1.0
+        slots[j] = order[j]
+        if p.caller != NO_ORDER:
+            place[order[j]] = j + 1.0
 
 
 @kernel
 def features_of(p, w, q, a, out):
     """Write the features of the item in slot ``a`` of a query."""
-    c = w.place[q * p.candidates + a]
+    c = w.place[w.begins[q] + a]
     for j in range(p.d):
         out[j] = w.dense[c * p.d + j]
 
@@ -293,15 +313,18 @@ def _draw_from_pool(p, w, key, drawer, topic, out):
 @kernel
 def _first_list(p, w, key, q):
     """Draw topic, level and candidates of a query, in the caller's order, as they are on the first day."""
-    n = p.candidates
-    at = q * n
+    at, n = pairs_of(w, q)
     topic = below(derive(derive(key, QUERY_TOPIC), q), p.topics)
     w.topic[q] = np.uint64(topic)
     x = normal(derive(derive(key, QUERY_EFFECT), q)) * p.query_sd
     w.level[q] = min(exp(x), MOST_LEVEL) if p.shape == _EXPONENTIAL else p.level + x
     places = w.place[at : at + n]
+    order = w.sorted[:n]
     own = derive(derive(key, CANDIDATES), q)
-    if p.catalogue == 0:
+    if w.listed.shape[0] > 0:
+        for a in range(n):
+            places[a] = w.listed[at + a]
+    elif p.catalogue == 0:
         for a in range(n):
             places[a] = at + a
     elif p.topic_items > 0:
@@ -314,25 +337,29 @@ def _first_list(p, w, key, q):
             w.own[at + a] = p.top * exp(-a / p.tau) + p.floor
         else:
             _draw_own(p, w, key, q, at + a, 0)
-        w.order[a] = a
+        if w.given.shape[0] > 0 and w.given[at + a] >= 0.0:
+            _take_own(p, w, key, q, at + a, w.first[places[a]], w.given[at + a])
+        order[a] = a
         w.score[a] = -_attraction(p, w, key, q, at + a, w.first[places[a]])
-    _sort(w.order, w.score)  # best first
+    _sort(order, w.score)  # best first
     own = derive(derive(key, CALLER_ORDER), q)
     for j in range(n):
-        u = derive(own, w.token[at + w.order[j]])
-        if p.caller == _PERFECT:
+        u = derive(own, w.token[at + order[j]])
+        if p.caller == _LOGGED:
+            w.score[j] = order[j]
+        elif p.caller == _PERFECT:
             w.score[j] = j
         elif p.caller == _REVERSED:
             w.score[j] = -j
         else:
             w.score[j] = j + p.noise * normal(u) if p.caller == _NOISY else uniform(u)
-    _sort(w.order, w.score)
+    _sort(order, w.score)
     for j in range(n):  # first the own effects, then the places, by way of the buffer
-        w.score[j] = w.own[at + w.order[j]]
+        w.score[j] = w.own[at + order[j]]
     for j in range(n):
         w.own[at + j] = w.score[j]
         w.own_day[at + j] = 0
-        w.score[j] = places[w.order[j]]
+        w.score[j] = places[order[j]]
     for j in range(n):
         places[j] = np.int32(w.score[j])
         w.token[at + j] = np.int64(places[j])
@@ -344,8 +371,7 @@ def _first_list(p, w, key, q):
 @kernel
 def _catch_up(p, w, key, q):
     """Let the days pass since a query's attraction was computed: local shifts and shocks."""
-    n = p.candidates
-    at = q * n
+    at, n = pairs_of(w, q)
     for day in range(w.day[q] + 1, w.clock[_DAY] + 1):
         if p.query_shift > 0.0 and uniform(derive(derive(derive(key, QUERY_SHIFT), day), q)) < p.query_shift:
             own = derive(derive(derive(key, OWN_SHIFT), day), q)
@@ -362,7 +388,12 @@ def _catch_up(p, w, key, q):
 
 @kernel
 def _draw_own(p, w, key, q, pair, day):
-    """Draw the own effect of a pair, as a logit."""
+    """Draw the own effect of a pair: as a logit, or as the attraction of a random rank."""
+    if p.shape == _EXPONENTIAL:
+        rank = below(derive(derive(derive(key, OWN_EFFECT), w.token[pair]), day), pairs_of(w, q)[1])
+        w.own[pair] = p.top * exp(-rank / p.tau) + p.floor
+        w.own_day[pair] = day
+        return
     own = 1.0 - p.item_share - p.feature_share - p.token_share
     u = derive(derive(derive(derive(key, OWN_EFFECT), q), w.place[pair]), day)
     w.own[pair] = p.scale * np.sqrt(max(own, 0.0)) * normal(u)
@@ -370,16 +401,32 @@ def _draw_own(p, w, key, q, pair, day):
 
 
 @kernel
+def _take_own(p, w, key, q, pair, shared, alpha):
+    """Set the own effect of a pair so that its attraction is ``alpha`` if its item has this shared effect."""
+    if p.shape == _EXPONENTIAL:
+        w.own[pair] = alpha / w.level[q]
+        return
+    logit = MOST_LOGIT if alpha > 0.5 else -MOST_LOGIT
+    if alpha > 0.0 and alpha < 1.0:
+        logit = min(max(log(alpha / (1.0 - alpha)), -MOST_LOGIT), MOST_LOGIT)
+    w.own[pair] = logit - w.level[q] - p.scale * _effect(p, w, key, q, pair, shared)
+
+
+@kernel
+def _effect(p, w, key, q, pair, shared):
+    """The shared effect of an item in a pair: with that of the query's topic, and its sign."""
+    if p.token_share > 0.0:
+        u = derive(derive(derive(key, CROSS_EFFECT), w.topic[q]), w.token[pair])
+        shared += np.sqrt(p.token_share) * normal(u)
+    return -shared if q < p.misleading else shared
+
+
+@kernel
 def _attraction(p, w, key, q, pair, shared):
     """The attraction of a pair whose item has this shared effect."""
     if p.shape == _EXPONENTIAL:
         return min(w.level[q] * w.own[pair], 1.0)
-    if p.token_share > 0.0:
-        u = derive(derive(derive(key, CROSS_EFFECT), w.topic[q]), w.token[pair])
-        shared += np.sqrt(p.token_share) * normal(u)
-    if q < p.misleading:
-        shared = -shared
-    return 1.0 / (1.0 + exp(-(w.level[q] + p.scale * shared + w.own[pair])))
+    return 1.0 / (1.0 + exp(-(w.level[q] + p.scale * _effect(p, w, key, q, pair, shared) + w.own[pair])))
 
 
 @kernel

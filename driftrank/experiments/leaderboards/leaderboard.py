@@ -15,7 +15,9 @@ from driftrank.engine.simulators import simulator_of
 from driftrank.experiments.leaderboards.result import Arena, Leaderboard, group_of
 from driftrank.experiments.leaderboards.suite import Place, places
 from driftrank.experiments.simulation.breakpoints import breakpoints_to_detect, common_breakpoints
+from driftrank.experiments.simulation.caller import has_caller
 from driftrank.experiments.simulation.folder import Journal, RunFolder, identity_of, with_origin
+from driftrank.experiments.simulation.result import Result
 from driftrank.experiments.simulation.simulate import Simulation, labels_of
 from driftrank.policies.base import Policy
 from driftrank.policies.learner.features import MOST_WITHOUT
@@ -34,6 +36,9 @@ ORACLES = ("OracleRestart", "StaticOracle")
 
 #: the files that are made of the results
 DRAWN = ("leaderboard.html", "leaderboard.md", "leaderboard.png", "leaderboard.svg", "table.csv")
+
+#: the measures that the regret of the caller's order follows from
+_OF_CALLER = ("regret", "reward", "baseline")
 
 #: steps to estimate the duration from
 _PILOT = 5000
@@ -61,6 +66,9 @@ def leaderboard(
 ) -> Leaderboard:
     """Run every policy in every environment of the standard suite; all of them meet the same users.
 
+    Environments of Traffic, in which a run has all queries of a ranker, are a leaderboard of their own,
+    :attr:`Leaderboard.traffic`.
+
     Parameters
     ----------
     queries
@@ -75,7 +83,8 @@ def leaderboard(
     horizon
         Steps of a run. The suite's time constants are scaled with it.
     runs
-        Runs of every query. An environment with a single query of its own gets as many as the others have in all.
+        Runs of every query. An environment with a single query of its own gets as many as the others have in all;
+        Traffic gets five for each.
     device, threads
         As in :func:`~driftrank.experiments.simulation.simulate`.
     folder
@@ -95,13 +104,18 @@ def leaderboard(
     >>> board.table().columns
     ('policy', 'ratio to best', 'Stationary')
     """
-    chosen = chosen_policies(policies)
+    given = [policies] if isinstance(policies, str) else list(policies)
+    chosen = chosen_policies(given)
     source = queries if isinstance(queries, str) else ""
     found = parse_queries(queries, seed) if isinstance(queries, str) else Queries.of(queries)
     if n_queries is not None:
         check_integer("n_queries", n_queries, 1)
         found = found.first(min(n_queries, len(found)))
     there = places(list(environments), found, k, horizon, runs)
+    if not given:  # of all policies, those that can run
+        chosen = [
+            policy for policy in chosen if any(_obstacle(policy, place, horizon, seed) is None for place in there)
+        ]
     plan = _Plan(chosen, there, horizon, seed, checkpoints, device, threads, source, k)
     if folder is None:
         with ready(device) as place:
@@ -147,7 +161,7 @@ class _Plan:
         self.labels = labels_of(self.policies)
         self.obstacles: dict[str, dict[str, str]] = {place.name: {} for place in self.places}
         for label, policy in zip(self.labels, self.policies, strict=True):
-            errors = {place.name: self._obstacle(policy, place) for place in self.places}
+            errors = {p.name: _obstacle(policy, p, self.horizon, self.seed) for p in self.places}
             real = {name: error for name, error in errors.items() if error is not None}
             if len(real) == len(self.places):
                 raise next(iter(real.values()))[1]
@@ -160,18 +174,6 @@ class _Plan:
             )
             for place in self.places
         ]  # fmt: skip
-
-    def _obstacle(self, policy: Policy, place: Place) -> tuple[str, ValueError] | None:
-        """The reason why a policy cannot run in an environment, and the error; None if it can."""
-        task = Task((policy,), place.environment, self.horizon, self.seed, (self.horizon,))
-        try:
-            task.check(policy)
-        except ValueError as error:
-            there = place.environment
-            sizes = [len(alpha) for query, alpha in there.queries.attraction.items() if not there.feature_count(query)]
-            without = policy.contextual and max(sizes, default=0) > MOST_WITHOUT
-            return "needs features" if without else str(error), error
-        return None
 
     def there(self, place: Place) -> list[Policy]:
         """The policies that can run in an environment."""
@@ -189,20 +191,28 @@ class _Plan:
         total = sum(self.totals().values())
         if word_for(device) == "cuda":  # a core of this machine tells nothing about it
             return f"{total / 1e6:,.0f} million steps."
-        seconds = 0.0
-        for policy in self.policies:
-            where = [simulation for simulation in self.simulations if policy in simulation.task.policies]
-            pilot = min(where, key=_largest).task.environment
-            horizon = min(self.horizon, _PILOT)
-            simulator = simulator_of(Task((policy,), pilot, horizon, self.seed, (horizon,)), 0)
-            simulator.compile()
-            begin = time.thread_time()
-            simulator.run(Unit(0, pilot.names[0], (0,)), lambda steps: True)
-            cost = (time.thread_time() - begin) / horizon / min(map(_largest, where))
-            seconds += sum(cost * _largest(simulation) * simulation.steps for simulation in where)
+        seconds = sum(
+            self._seconds(policy, [s for s in self.simulations if s.task.environment.traffic == traffic])
+            for policy in self.policies
+            for traffic in (False, True)
+        )
         n = max(1, at_once(device, self.threads))
         how = "some of them finished: at most about" if begun else "about"
         return f"{total / 1e6:,.0f} million steps, {how} {duration(seconds / n)} on {n} core{'s' * (n > 1)}."
+
+    def _seconds(self, policy: Policy, simulations: Sequence[Simulation]) -> float:
+        """The expected seconds of a policy in simulations of one kind, from a few steps in the smallest."""
+        where = [simulation for simulation in simulations if policy in simulation.task.policies]
+        if not where:
+            return 0.0
+        pilot = min(where, key=_largest).task.environment
+        horizon = min(self.horizon, _PILOT)
+        simulator = simulator_of(Task((policy,), pilot, horizon, self.seed, (horizon,)), 0)
+        simulator.compile()
+        begin = time.thread_time()
+        simulator.run(Unit(0, pilot.names[0], (0,)), lambda steps: True)
+        cost = (time.thread_time() - begin) / horizon / min(map(_largest, where))
+        return sum(cost * _largest(simulation) * simulation.steps for simulation in where)
 
     def run(self, device: Device, progress: bool | None, journals: Sequence[Journal | None] = ()) -> Leaderboard:
         """Make the missing runs."""
@@ -218,10 +228,11 @@ class _Plan:
         """Run in a folder: finished runs of every environment are in a part until all are finished."""
         if folder.resume and folder.holds_ours:
             board = Leaderboard.load(folder.path)
-            for simulation, arena in zip(self.simulations, board.arenas, strict=True):
-                simulation.result.take(arena.result)
-            if all(simulation.result.complete for simulation in self.simulations):
+            earlier = {arena.name: arena for arena in board.every_arena}
+            if all(earlier[p.name].result.complete and earlier[p.name].result.runs == p.runs for p in self.places):
                 return board
+            for place, simulation in zip(self.places, self.simulations, strict=True):
+                simulation.result.take(earlier[place.name].result)
         journals = [
             Journal(folder.parts / f"{n:02d}", self._identity(place, simulation), simulation.result)
             for n, (place, simulation) in enumerate(zip(self.places, self.simulations, strict=True))
@@ -255,14 +266,35 @@ class _Plan:
             arenas.append(
                 Arena(
                     place.name, place.spec, place.what, environment.kind, result, sum(map(len, changes)),
-                    common_breakpoints(marks), obstacles,
+                    common_breakpoints(marks), obstacles, _caller(result),
                 )
             )  # fmt: skip
         groups = {label: group_of(policy) for label, policy in zip(self.labels, self.policies, strict=True)}
         specs = {label: policy.spec for label, policy in zip(self.labels, self.policies, strict=True)}
         default = self.labels[self.policies.index(default_policy())]
         seconds = sum(simulation.result.seconds for simulation in self.simulations)
-        return Leaderboard(specs, groups, default, arenas, self.source, self.k, seconds)
+        return Leaderboard.of(specs, groups, default, arenas, self.source, self.k, seconds)
+
+
+def _caller(result: Result) -> list[float]:
+    """The final regret of the caller's order in Traffic, by run: the same for all policies."""
+    if not has_caller(result):
+        return []
+    regret, reward, baseline = (result.values_of(result.labels[0], m)[0, :, -1] for m in _OF_CALLER)
+    return [float(x) for x in regret + reward - baseline]
+
+
+def _obstacle(policy: Policy, place: Place, horizon: int, seed: int) -> tuple[str, ValueError] | None:
+    """The reason why a policy cannot run in an environment, and the error; None if it can."""
+    task = Task((policy,), place.environment, horizon, seed, (horizon,))
+    try:
+        task.check(policy)
+    except ValueError as error:
+        there = place.environment
+        sizes = [len(alpha) for query, alpha in there.queries.attraction.items() if not there.feature_count(query)]
+        without = policy.contextual and max(sizes, default=0) > MOST_WITHOUT
+        return "needs features" if without else str(error), error
+    return None
 
 
 def _largest(simulation: Simulation) -> int:

@@ -73,6 +73,7 @@ def content(board: Leaderboard, command: Sequence[str]) -> list[Block]:
         Heading(f"Where {board.default} is beaten"),
         Bullets(beaten(board)),
         *_price(board),
+        *_traffic(board.with_caller),
         Heading("Environments"),
         Plain(environment_table(board), prose=True),
         Heading("Settings"),
@@ -103,6 +104,24 @@ def regret_grid(board: Leaderboard) -> Grid:
             cells.append(Cell(amount(mean), small, "best" if best else ""))
         rows.append(_row(board, label, cells))
     return Grid(("policy", "ratio to best", "ns a step", *board.environments), rows)
+
+
+def gain_grid(board: Leaderboard) -> Grid:
+    """Clicks a list that policies gain over the caller's order in Traffic, the best marked."""
+    rows = []
+    for label in board.ranked():
+        cells = [Cell(_score(board.scores[label])), Cell(f"{board.nanoseconds(label):,.0f}")]
+        for arena in board.arenas:
+            if label in arena.obstacles:
+                cells.append(Cell(arena.obstacles[label], mark="missing"))
+                continue
+            gain, error = arena.gain(label)
+            best = board.groups[label] != "oracle" and label == board.best(arena.name)
+            cells.append(Cell(f"{gain:+.4f}", [f"± {error:.4f}"], "best" if best else ""))
+        rows.append(_row(board, label, cells))
+    most = [sum(arena.caller) / len(arena.caller) / arena.result.horizon for arena in board.arenas]
+    rows.append(Row("best list", [Cell("–"), Cell("–"), *(Cell(f"{gain:+.4f}") for gain in most)], apart=True))
+    return Grid(("policy", "ratio to best", "ns a list", *board.environments), rows)
 
 
 def comparison_grid(board: Leaderboard) -> Grid:
@@ -175,6 +194,32 @@ def _detection(board: Leaderboard) -> list[Block]:
 def _price(board: Leaderboard) -> list[Block]:
     costs = price(board)
     return [Heading("The price of being better"), Bullets(costs)] if costs else []
+
+
+def _traffic(board: Leaderboard | None) -> list[Block]:
+    """The part of Traffic, which is not in the ratios and verdicts of the others."""
+    if board is None:
+        return []
+    missing = [
+        f"{label} in {arena.name} ({reason})" for arena in board.arenas for label, reason in arena.obstacles.items()
+    ]
+    runs, horizon = board.arenas[0].runs, board.arenas[0].result.horizon
+    about = (
+        f"All queries of a ranker in one run: {runs} runs of {horizon:,} lists. Every policy has a state for each "
+        "query, one with a shared model also that for all of them. The numbers are expected clicks a list, less those "
+        "of the order that the caller had, ± one standard error over runs; the last row is what the best list gains. "
+        "*Ratio to best* is of regret, over the environments of this table only."
+    )
+    if missing:
+        about += f" Could not run: {', '.join(missing)}."
+    return [
+        Heading("Traffic"),
+        gain_grid(board),
+        Text(about, "note"),
+        comparison_grid(board),
+        Text(_about_comparisons(board), "note"),
+        Plain(environment_table(board), prose=True),
+    ]
 
 
 def _lead(board: Leaderboard) -> str:

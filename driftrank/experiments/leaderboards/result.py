@@ -6,11 +6,11 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,7 @@ class Arena:
     changes: int = 0  #: breakpoints that could be detected, of all queries and runs together
     marks: list[int] = field(default_factory=list)  #: breakpoints that most runs have in common
     obstacles: Mapping[str, str] = field(default_factory=dict)  #: by policy: the reason why it could not run here
+    caller: list[float] = field(default_factory=list)  #: of Traffic, the final regret of the caller's order, by run
 
     @property
     def runs(self) -> int:
@@ -67,6 +68,12 @@ class Arena:
         values = self.result.values_of(policy)[:, :, -1]
         samples: NDArray[np.float64] = values.mean(axis=1) if len(values) > 1 else values[0]
         return samples
+
+    def gain(self, policy: str) -> tuple[float, float]:
+        """In Traffic, the clicks a list that a policy gains over the caller's order, and the standard error."""
+        gains = (np.array(self.caller) - self.samples(policy)) / self.result.horizon
+        error = float(gains.std(ddof=1) / math.sqrt(len(gains))) if len(gains) > 1 else math.nan
+        return float(gains.mean()), error
 
     def total(self, policy: str, measure: str) -> float:
         """The sum of a measure over all queries and runs, at the end."""
@@ -115,6 +122,34 @@ class Leaderboard:
     source: str = ""  #: the source of the queries
     k: int = 3
     seconds: float = 0.0
+    traffic: Leaderboard | None = None  #: environments with all queries of a ranker, compared by themselves
+
+    @classmethod
+    def of(
+        cls,
+        specs: Mapping[str, str],
+        groups: Mapping[str, str],
+        default: str,
+        arenas: Iterable[Arena],
+        source: str = "",
+        k: int = 3,
+        seconds: float = 0.0,
+    ) -> Leaderboard:
+        """The leaderboard of these environments. Those of Traffic are a leaderboard of their own, if there are others.
+
+        A leaderboard has the policies that could run in one of its environments.
+        """
+
+        def board(part: list[Arena]) -> Leaderboard:
+            ran = {label for arena in part for label in arena.result.labels}
+            own, their = ({label: x[label] for label in specs if label in ran} for x in (specs, groups))
+            return cls(own, their, default, part, source, k, seconds)
+
+        there = list(arenas)
+        parts = [[a for a in there if not a.caller], [a for a in there if a.caller]]
+        boards = [board(part) for part in parts if part]
+        boards[0].traffic = boards[1] if len(boards) > 1 else None
+        return boards[0]
 
     # -- numbers ---------------------------------------------------------------------------------------------------
 
@@ -125,6 +160,16 @@ class Leaderboard:
     @property
     def environments(self) -> list[str]:
         return [arena.name for arena in self.arenas]
+
+    @property
+    def every_arena(self) -> list[Arena]:
+        """All environments, those of Traffic last."""
+        return [*self.arenas, *(self.traffic.arenas if self.traffic else ())]
+
+    @property
+    def with_caller(self) -> Leaderboard | None:
+        """The leaderboard of Traffic, whose lists have an order of the caller's."""
+        return self.traffic or (self if self.arenas[0].caller else None)
 
     @property
     def contenders(self) -> list[str]:
@@ -254,6 +299,15 @@ class Leaderboard:
         names = ("policy", "environment", "breakpoints", "detected", "delay", "alarms a run", "false alarms a run")
         return Table(names, rows, (None, None, "d", ".0%", ",.0f", ".1f", ".1f"))
 
+    def gains(self) -> Table:
+        """In Traffic: clicks a list that policies gain over the caller's order, from best to worst."""
+        rows = [
+            (label, self.scores[label],
+             *(arena.obstacles.get(label) or "{:+.4f} ± {:.4f}".format(*arena.gain(label)) for arena in self.arenas))
+            for label in self.ranked()
+        ]  # fmt: skip
+        return Table(("policy", "ratio to best", *self.environments), rows, (None, ".2f", *[""] * len(self.arenas)))
+
     def numbers(self) -> Table:
         """One row for every policy and environment, for machines."""
         compared = {(c.policy, c.environment): c for c in self.comparisons}
@@ -267,6 +321,7 @@ class Leaderboard:
                     (label, self.groups[label], arena.name, *self.regret(label, arena.name),
                      self.ratio(label, arena.name), *beside, why)
                 )  # fmt: skip
+        rows += [tuple(row) for row in self.traffic.numbers().rows] if self.traffic else []
         names = ("policy", "group", "environment", "regret", "se", "ratio_to_best", "ratio_to_default", "p", "verdict")
         return Table((*names, "could_not_run"), rows, [None] * 10)
 
@@ -285,6 +340,8 @@ class Leaderboard:
                     continue
                 mean, error = self.regret(label, arena.name)
                 there[arena.name] = {"regret": {"mean": mean, "se": error}, "ratio": self.ratio(label, arena.name)}
+                if arena.caller:
+                    there[arena.name]["gain"] = dict(zip(("mean", "se"), arena.gain(label), strict=True))
                 if c := compared.get((label, arena.name)):
                     there[arena.name]["against_default"] = {"ratio": c.ratio, "p": c.p, "verdict": c.verdict}
                 if d := detected.get((label, arena.name)):
@@ -310,6 +367,8 @@ class Leaderboard:
             arena.name: {"spec": arena.spec, "runs": arena.runs, "changes": arena.changes} for arena in self.arenas
         }
         plain: dict[str, Any] = _plain({"policies": policies, "environments": places, **about})
+        if self.traffic:
+            plain["traffic"] = self.traffic.summary()
         return plain
 
     def save(self, directory: str | os.PathLike[str], *, metadata: Mapping[str, str] | None = None) -> Path:
@@ -323,7 +382,7 @@ class Leaderboard:
         folder = usable_folder(directory)
         with written(folder / "results.parquet") as path:
             writer = None
-            for arena in self.arenas:
+            for arena in self.every_arena:
                 rows = arena.result.to_arrow()
                 rows = rows.drop_columns([*arena.result.measures[len(MEASURES) :]])  # those of all environments stay
                 names = dictionary_column(np.zeros(len(rows)), [arena.name])
@@ -332,17 +391,18 @@ class Leaderboard:
                 writer.write_table(rows)
             if writer:
                 writer.close()
+        more = self.traffic or self
         details = {
-            "specs": self.specs,
-            "groups": self.groups,
+            "specs": more.specs | self.specs,
+            "groups": more.groups | self.groups,
             "source": self.source,
-            "arenas": [_facts(arena) for arena in self.arenas],
+            "arenas": [_facts(arena) for arena in self.every_arena],
         }
         written_text(folder / "summary.json", json.dumps(self.summary() | {"details": details}, indent=1) + "\n")
         return folder
 
     @classmethod
-    def load(cls, directory: str | os.PathLike[str]) -> Self:
+    def load(cls, directory: str | os.PathLike[str]) -> Leaderboard:
         """Read a folder that :meth:`save` wrote."""
         need("plots", "pyarrow")
         import pyarrow
@@ -358,7 +418,7 @@ class Leaderboard:
             arenas = [
                 _arena(facts, rows.filter(pyarrow.compute.equal(where, facts["name"]))) for facts in details["arenas"]
             ]
-            return cls(
+            return cls.of(
                 details["specs"], details["groups"], summary["default"], arenas, details["source"], summary["k"],
                 summary["seconds"],
             )  # fmt: skip

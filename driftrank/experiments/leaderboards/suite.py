@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from driftrank.environments.base import Environment
-from driftrank.environments.registry import parse_environment, registry, takes_queries
+from driftrank.environments.registry import registry, takes_queries
+from driftrank.experiments.simulation.settings import environment_of
 from driftrank.queries import Queries
 from driftrank.validation import check_integer, check_known
 
@@ -114,7 +115,39 @@ SUITE = (
     ),
 )
 
-_ENTRIES = {entry.name: entry for entry in SUITE}
+
+def _traffic(name: str, what: str, **fixed: Any) -> SuiteEntry:
+    return SuiteEntry(f"Traffic-{name}", "Traffic", what, {"n_queries": 300, **fixed}, sizes={"K": "k"})
+
+
+#: a group of its own: all queries of a ranker in one run
+TRAFFIC = (
+    _traffic(
+        "noisy",
+        "the caller has a fair order, every query has items of its own, and users stop reading",
+        catalogue=0,
+        item_share=0,
+        going_on=0.85,
+    ),
+    _traffic(
+        "random",
+        "the same with an order that means nothing, and users who read to the end",
+        catalogue=0,
+        item_share=0,
+        caller="random",
+    ),
+    _traffic("shared", "no order; half of the variance belongs to items, which are shared by queries", caller="none"),
+    _traffic(
+        "position",
+        "a fair order, shared items, and users who examine position k with probability 1/k and click several times",
+        examination_power=1,
+        after_click=1,
+    ),
+)
+#: runs of Traffic for one run of the queries elsewhere
+TRAFFIC_RUNS = 5
+
+_ENTRIES = {entry.name: entry for entry in (*SUITE, *TRAFFIC)}
 
 
 @dataclass(frozen=True)
@@ -131,7 +164,8 @@ class Place:
 def places(names: list[str], queries: Queries, k: int, horizon: int, runs: int) -> list[Place]:
     """Environments by their names in the suite (all of it if none is given), or by their specs.
 
-    An environment with one query of its own gets as many runs as the others have queries and runs together.
+    An environment with one query of its own gets as many runs as the others have queries and runs together; Traffic,
+    whose runs have many queries, five for each.
 
     >>> queries = Queries.of([[0.5, 0.4, 0.3, 0.2, 0.1, 0.05], [0.4, 0.3, 0.3, 0.1, 0.1, 0.1]])
     >>> [(p.spec, p.runs) for p in places(["Abrupt", "BLB:L=8"], queries, k=2, horizon=5000, runs=3)]
@@ -145,10 +179,11 @@ def places(names: list[str], queries: Queries, k: int, horizon: int, runs: int) 
         label, spec, what = (entry.name, entry.spec(queries, k, horizon), entry.what) if entry else (name, name, "")
         kind = spec.partition(":")[0].strip()
         check_known("environment", kind, {*registry.all(), *_ENTRIES})
-        environment = parse_environment(spec, **({"queries": queries, "k": k} if takes_queries(kind) else {}))
+        given: dict[str, Any] = {"queries": queries, "k": k} if takes_queries(kind) else {}
+        environment = environment_of(spec, **given)
         if label in found:
             raise ValueError(f"environments: {label} occurs twice")
-        times = -(-len(queries) // len(environment.queries))
+        times = TRAFFIC_RUNS if environment.traffic else -(-len(queries) // len(environment.queries))
         found[label] = Place(label, spec, what or _summary(environment), environment, runs * times)
     return list(found.values())
 

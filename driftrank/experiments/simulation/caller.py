@@ -86,7 +86,7 @@ def caller_summary(result: Result, policy: str) -> dict[str, Any]:
         "against_caller": windows(result, policy), "by_age": groups(result, policy, "age"),
         "by_frequency": groups(result, policy, "frequency"),
     }  # fmt: skip
-    return {name: [_plain(row) for row in rows] for name, rows in tables.items()}
+    return {name: [plain(row) for row in rows] for name, rows in tables.items()}
 
 
 def _between(result: Result, policy: str, begin: int, end: int, group: str) -> list[NDArray[np.float64]]:
@@ -120,6 +120,6 @@ def _comparison(
         )  # fmt: skip
 
 
-def _plain(row: Comparison) -> dict[str, Any]:
+def plain(row: Comparison) -> dict[str, Any]:
     """As JSON: None for NaN."""
     return {name: None if value != value else value for name, value in dataclasses.asdict(row).items()}

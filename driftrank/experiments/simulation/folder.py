@@ -244,6 +244,7 @@ def digest(queries: Queries) -> str:
         more = (queries.models.get(name), queries.changes.get(name))
         if more != (None, None):
             found.update(repr(more).encode())
+    found.update(queries.origin.encode())
     return found.hexdigest()
 
 

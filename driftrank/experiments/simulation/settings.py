@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,9 +12,13 @@ from typing import Any
 
 from driftrank.clickmodels.registry import parse_click_model
 from driftrank.environments.base import Environment
-from driftrank.environments.registry import parse_environment, takes_queries
+from driftrank.environments.registry import parse_environment, registry, takes_queries
 from driftrank.queries import Queries, parse_queries
+from driftrank.reflection import read_pairs
 from driftrank.validation import check_text
+
+#: parameters of Traffic that are files: a click log or a models file, and a models file for a log
+FILES = ("stream", "models")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +40,11 @@ class EnvironmentSettings:
 
     def __post_init__(self) -> None:
         check_text("env", self.env)
+        spec, files = split_files(self.env)
+        if files:
+            object.__setattr__(
+                self, "env", _joined(spec, {key: str(Path(path).absolute()) for key, path in files.items()})
+            )
         if self.click_model != "":
             check_text("click_model", self.click_model)
         name = name_of(self.env)
@@ -45,7 +56,8 @@ class EnvironmentSettings:
             object.__setattr__(self, "queries", queries)
             object.__setattr__(self, "k", 3 if self.k is None else self.k)
         elif self.queries:
-            raise ValueError(f"queries={self.queries!r}: {name} has its own query; leave this out")
+            instead = "; use --env Traffic:stream=FILE" if _takes_stream(name) else ""
+            raise ValueError(f"queries={self.queries!r}: {name} has its own query; leave this out{instead}")
         elif self.k is not None:
             raise ValueError(f"k={self.k!r}: {name} has its own number of positions; leave this out")
 
@@ -61,11 +73,49 @@ class EnvironmentSettings:
             given = {"queries": self._queries, "k": self.k}
         elif self.click_model:
             given = {"click_model": parse_click_model(self.click_model)}
-        return parse_environment(spec or self.env, **given)
+        return environment_of(spec or self.env, self.click_model, **given)
 
     @cached_property
     def _queries(self) -> Queries:
         return parse_queries(self.queries, self.seed, self.click_model)
+
+
+def environment_of(spec: str, model: str = "", /, **given: Any) -> Environment:
+    """An environment by its spec, with the files that it names: ``Traffic:stream=log.parquet,models=models.json``.
+
+    ``model`` is the click model whose attraction is read, if the file has it; ``given`` holds queries and k.
+    """
+    spec, files = split_files(spec)
+    if "stream" in files:
+        from driftrank.logs import query_stream
+
+        given["stream"] = query_stream(files["stream"], files.get("models", ""), model.partition(":")[0].strip())
+    elif files:
+        raise ValueError(f"models={files['models']!r}: must be given with a stream, whose attraction it has")
+    return parse_environment(spec, **given)
+
+
+def split_files(spec: str) -> tuple[str, dict[str, str]]:
+    """A spec without the files that it names, and these by parameter.
+
+    >>> split_files("Traffic:K=3,stream=log.parquet")
+    ('Traffic:K=3', {'stream': 'log.parquet'})
+    """
+    name, _, text = spec.partition(":")
+    if name_of(spec) not in registry.all() or not _takes_stream(name_of(spec)):
+        return spec, {}
+    pairs = dict(read_pairs(text, f"environment {spec!r}"))
+    files = {key: pairs.pop(key) for key in FILES if key in pairs}
+    return (_joined(name, pairs), files) if files else (spec, {})
+
+
+def _takes_stream(name: str) -> bool:
+    return any(f.name == FILES[0] for f in dataclasses.fields(registry.get(name)))
+
+
+def _joined(spec: str, pairs: Mapping[str, str]) -> str:
+    text = ",".join(f"{key}={value}" for key, value in pairs.items())
+    return f"{spec}{',' if ':' in spec else ':'}{text}" if text else spec
 
 
 def name_of(spec: str) -> str:

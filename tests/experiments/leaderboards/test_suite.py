@@ -3,20 +3,21 @@ from __future__ import annotations
 import pytest
 
 from driftrank.environments.registry import environments, parse_environment, takes_queries
-from driftrank.experiments.leaderboards.suite import SUITE, places
+from driftrank.experiments.leaderboards.suite import SUITE, TRAFFIC, TRAFFIC_RUNS, places
 from driftrank.queries import Queries, yandex_like
 
 QUERIES = yandex_like(3)
 
 
 def test_names() -> None:
-    assert len({entry.name for entry in SUITE}) == len(SUITE)
-    # of the test problems of theorems, which are made to be hard, there are none; Replay needs a log, Traffic time
+    assert len({entry.name for entry in (*SUITE, *TRAFFIC)}) == len(SUITE) + len(TRAFFIC)
+    # of the test problems of theorems, which are made to be hard, there are none; Replay needs a log
     assert {entry.environment for entry in SUITE} == set(environments()) - {"BLB", "LowerBound", "Replay", "Traffic"}
+    assert {entry.environment for entry in TRAFFIC} == {"Traffic"}
 
 
 def test_at_the_usual_horizon_times_are_the_defaults() -> None:
-    for place in places([], QUERIES, 3, 100_000, 1):
+    for place in places([entry.name for entry in SUITE], QUERIES, 3, 100_000, 1):
         kind, _, text = place.spec.partition(":")
         given = {"queries": QUERIES, "k": 3} if takes_queries(kind) else {}
         unchanged = ("boost", "shape", "regimes", "announced", "n_queries", "K")
@@ -38,7 +39,9 @@ def test_everything_is_scaled(horizon: int) -> None:
 
 
 def test_as_many_runs_everywhere() -> None:
-    found = places([], QUERIES, 3, 1000, 4)
+    everything = places([], QUERIES, 3, 1000, 4)
+    assert {place.runs for place in everything if place.environment.traffic} == {4 * TRAFFIC_RUNS}
+    found = [place for place in everything if not place.environment.traffic]
     assert {place.runs * len(place.environment.queries) for place in found} == {12}
     assert {place.name for place in found if place.runs != 4} == {"LowCTR", "GarivierMoulines"}
 

@@ -1,0 +1,90 @@
+"""Traffic in a leaderboard: a group of its own, compared with the caller's order."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import driftrank as dr
+from driftrank.experiments import Leaderboard, leaderboard
+from driftrank.experiments.leaderboards.leaderboard import _Plan
+from driftrank.experiments.leaderboards.page import write_page
+from driftrank.policies.registry import default_policy
+
+SPEC = "Traffic:n_queries=9,candidates=6,K=2,catalogue=20,shuffle=100"
+SMALL: dict[str, Any] = {
+    "queries": "yandex-like:2", "policies": ["CascadeTS", "StaticOracle"], "environments": [SPEC, "BLB"],
+    "horizon": 300, "progress": False,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("board")
+
+
+@pytest.fixture(scope="module")
+def board(folder: Path) -> Leaderboard:
+    made = leaderboard(folder=folder, **SMALL)
+    write_page(made, folder, ["driftrank", "leaderboard"])
+    return made
+
+
+def test_a_leaderboard_of_its_own(board: Leaderboard) -> None:
+    assert board.environments == ["BLB"]
+    assert board.traffic is not None
+    assert board.traffic.environments == [SPEC]
+    assert set(board.policies) == {type(default_policy()).__name__, "CascadeTS", "StaticOracle"}
+    assert "StaticOracle" not in board.traffic.policies
+    (arena,) = board.traffic.arenas
+    assert arena.obstacles == {"StaticOracle": "StaticOracle: cannot run in Traffic, which has many queries"}
+    assert {c.environment for c in board.comparisons} == {"BLB"}
+    assert {c.environment for c in board.traffic.comparisons} == {SPEC}
+
+
+def test_gains_are_those_of_a_simulation(board: Leaderboard) -> None:
+    world = dr.environments.Traffic(n_queries=9, candidates=6, K=2, catalogue=20, shuffle=100)
+    alone = dr.simulate("CascadeTS", world, horizon=300, runs=5, progress=False)
+    (whole,) = alone.against_caller("CascadeTS", [0, 300])
+    assert board.traffic is not None
+    (arena,) = board.traffic.arenas
+    assert arena.gain("CascadeTS") == pytest.approx((whole.gain, whole.error))
+    assert board.traffic.regret("CascadeTS", SPEC)[0] == pytest.approx(whole.regret)
+    assert f"{whole.gain:+.4f}" in str(board.traffic.gains())
+
+
+def test_saved_and_loaded(board: Leaderboard, folder: Path) -> None:
+    loaded = Leaderboard.load(folder)
+    assert loaded.traffic is not None
+    assert board.traffic is not None
+    assert loaded.traffic.gains().rows == board.traffic.gains().rows
+    assert loaded.summary() == board.summary()
+    assert loaded.policies == board.policies
+    saved = json.loads((folder / "summary.json").read_text())
+    assert saved["traffic"]["policies"]["CascadeTS"]["environments"][SPEC]["gain"]["mean"] == pytest.approx(
+        board.traffic.arenas[0].gain("CascadeTS")[0]
+    )
+
+
+def test_resume_does_not_run_it_again(board: Leaderboard, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Plan, "run", lambda *_: pytest.fail("runs again"))
+    assert leaderboard(folder=folder, resume=True, **SMALL).summary() == board.summary()
+
+
+def test_on_the_page(board: Leaderboard, folder: Path) -> None:
+    for name in ("leaderboard.html", "leaderboard.md"):
+        page = (folder / name).read_text(encoding="utf-8")
+        assert "less those of the order that the caller had" in page
+        assert "StaticOracle: cannot run in Traffic" in page
+        assert "best list" in page
+    assert sum(SPEC.split(":")[0] in line for line in (folder / "table.csv").read_text().splitlines()) == 2
+
+
+def test_alone(tmp_path: Path) -> None:
+    made = leaderboard(**SMALL | {"environments": [SPEC], "policies": ["CascadeTS"]})
+    assert made.traffic is None
+    assert made.with_caller is made
+    assert made.environments == [SPEC]
