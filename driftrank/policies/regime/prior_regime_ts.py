@@ -34,7 +34,7 @@ from driftrank.policies.regime.change_posterior import (
 from driftrank.policies.regime.list_with_explorers import TIES, keep_best, put_explorers
 from driftrank.policies.regime.regime_memory import draw_regime, forget_in_regimes, weigh_regimes
 from driftrank.policies.shared import model
-from driftrank.policies.shared.memo import MEMO, going_on_in, memo_lost, write_memo, write_reading
+from driftrank.policies.shared.memo import MEMO, going_on_in, memo_lost, write_memo
 from driftrank.policies.shared.reading import READING, after_click_of, count_reading, going_on_of, observed_until_left
 from driftrank.validation import check_integer, check_number
 
@@ -234,6 +234,7 @@ class PriorRegimeTS(Policy):
         g = draw_regime(s, uniform(derive(e.key, REGIME))) if s.regime[1] > 0 else -1
         sharpness = p.sharpness + p.early_sharpness / e.t
         going_on = _going_on(p, s, c)
+        after_click = _after_click(p, s, c)
         filled = 0
         for j in range(n):
             a = np.int64(c.items[j])
@@ -249,8 +250,7 @@ class PriorRegimeTS(Policy):
                 root = a * (p.hypotheses + 1)
                 S = s.S[root]
                 looks = S + s.F[root] if s.stage[a] != _CHANGED else -1.0
-            write_memo(r, i, c.prior[2 * a], c.prior[2 * a + 1], S, looks, mean[a])
-        write_reading(r, going_on, _after_click(p, s, c))
+            write_memo(r, i, c.prior[2 * a], c.prior[2 * a + 1], S, looks, mean[a], going_on, after_click)
 
     @staticmethod
     @kernel

@@ -80,9 +80,8 @@ def test_same_traffic_as_the_plain_version(policy):
         prior = {a: plain_model.prior(query, a, place[a]) for a in order}
         users = plain_model.going_on, plain_model.after_click
         assert list(ranking) == other.rank(t, key, prior, users, order), f"list {n}"
-        on = [other.going_on, other.after_click, 0.0]
-        expected = [number for a, (S, looks), mean, last in zip(ranking, other.counts, other.means, on, strict=True)
-                    for number in (*prior[a], S, looks, mean, last)]  # fmt: skip
+        expected = [number for a, (S, looks), mean in zip(ranking, other.counts, other.means, strict=True)
+                    for number in (*prior[a], S, looks, mean, other.going_on, other.after_click)]  # fmt: skip
         assert ranking.memo == pytest.approx(expected, rel=1e-6)
         clicks = traffic.clicks(n, q, ranking)
         learner.update(ranking, clicks)

@@ -19,7 +19,7 @@ POLICY = PriorRegimeTS(hash_bits=10, stops=False)
 
 def label(model, y, S, n, query="q", item="i", **described):
     """Teach a model one label."""
-    memo = np.array([1.0, 1.0, S, n, 0.5, 1.0])
+    memo = np.array([1.0, 1.0, S, n, 0.5, 1.0, 0.0])
     assert model.learn(RankedItems([item], np.zeros(1), memo, 7, None, describe(query, [item], **described)), [y])
 
 
@@ -267,8 +267,8 @@ def test_a_list_without_a_memo_teaches_nothing():
     model = SharedModel(POLICY)
     before = model.to_bytes()
     x = describe("q", ["a"])
-    assert not model.learn(RankedItems(["a"], np.zeros(1), np.full(6, -1.0), 7, None, x), [1])
-    assert not model.learn(RankedItems(["a"], np.zeros(1), np.full(6, 1.0), 7), [1])
-    changed = np.array([1.0, 1.0, 3.0, -1.0, 0.5, 1.0])  # an item whose change was declared
+    assert not model.learn(RankedItems(["a"], np.zeros(1), np.full(7, -1.0), 7, None, x), [1])
+    assert not model.learn(RankedItems(["a"], np.zeros(1), np.full(7, 1.0), 7), [1])
+    changed = np.array([1.0, 1.0, 3.0, -1.0, 0.5, 1.0, 0.0])  # an item whose change was declared
     assert model.learn(RankedItems(["a"], np.zeros(1), changed, 7, None, x), [1])
     assert model.to_bytes() == before

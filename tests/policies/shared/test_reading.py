@@ -27,9 +27,8 @@ class _UntilFirst:
 
 
 def a_list(going_on=0.9, after_click=0.4, means=MEANS):
-    memo = np.array([[1.0, 1.0, 0.0, 0.0, mean, 0.0] for mean in means])
-    memo[:2, 5] = going_on, after_click
-    memo, n = memo.ravel(), len(means)
+    memo = np.array([[1.0, 1.0, 0.0, 0.0, mean, going_on, after_click] for mean in means]).ravel()
+    n = len(means)
     return Ranking(np.zeros(n, np.uint32), memo[:0], memo, memo[:0])
 
 
