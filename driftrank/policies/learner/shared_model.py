@@ -24,6 +24,7 @@ class Prior(NamedTuple):
     counts: NDArray[np.float64]  #: A and B of the first item, then of the next
     going_on: float  #: the probability that a user goes on after an item
     described: Described
+    model: SharedModel | None = None  #: that it is from
 
     @property
     def A(self) -> NDArray[np.float64]:
@@ -42,6 +43,10 @@ class Prior(NamedTuple):
     def mean(self) -> NDArray[np.float64]:
         """The mean attraction of each item."""
         return self.A / self.strength
+
+    def because(self) -> list[dict[str, float]]:
+        """By item, what each column of the model in use adds to the logit of its mean."""
+        return [{} for _ in self.A] if self.model is None else self.model.contributions(self.described)
 
 
 class SharedModel:
@@ -75,7 +80,7 @@ class SharedModel:
         self._check(described)
         counts = np.empty(2 * len(described.item))
         going_on = self._call(templates.shared_prior_step, *described, counts)
-        return Prior(counts, float(going_on), described)
+        return Prior(counts, float(going_on), described, self)
 
     def learn(self, ranking: RankedItems, clicks: Any = None) -> bool:
         """Learn from the clicks on a list, given as to ``learner.update``.
@@ -129,7 +134,11 @@ class SharedModel:
         model = cls.__new__(cls)
         model.policy = serialization.policy_of(header["shared"], header["version"])
         model._compile()
-        serialization.check_rows(parts, model.compiled.shared_layout)
+        layout = model.compiled.shared_layout
+        if len(parts.floats) == layout.begins.get(model.policy.shared_added):  # of a version without these fields
+            fresh = cls(model.policy)._floats[len(parts.floats) :]
+            parts = parts._replace(floats=np.append(parts.floats, fresh))
+        serialization.check_rows(parts, layout)
         model._floats, model._ints = parts.floats, parts.ints
         return model
 
