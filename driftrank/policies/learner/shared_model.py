@@ -12,7 +12,7 @@ from driftrank.policies.base import Policy, RankingProblem
 from driftrank.policies.learner import serialization, templates
 from driftrank.policies.learner.click_vector import click_vector
 from driftrank.policies.learner.compiled_policy import CompiledPolicy
-from driftrank.policies.learner.ranked_items import RankedItems
+from driftrank.policies.learner.ranked_items import RankedItems, described_at
 
 #: the model does not depend on the problem
 _ANY_PROBLEM = RankingProblem(1, 1)
@@ -43,6 +43,11 @@ class Prior(NamedTuple):
     def mean(self) -> NDArray[np.float64]:
         """The mean attraction of each item."""
         return self.A / self.strength
+
+    def at(self, numbers: NDArray[np.intp]) -> Prior:
+        """The prior of some of the items."""
+        counts, described = self.counts.reshape(-1, 2)[numbers].ravel(), described_at(self.described, numbers)
+        return self._replace(counts=counts, described=described)
 
     def because(self) -> list[dict[str, float]]:
         """By item, what each column of the model in use adds to the logit of its mean."""

@@ -372,7 +372,8 @@ def summary(p: Mapping[str, Any], h: Mapping[str, NDArray[Any]]) -> dict[str, An
     """The model in use: its columns, the strength of its priors, how often users go on, attraction by place."""
     state = SimpleNamespace(**{name: values.ravel() for name, values in h.items()})
     j = int(state.use[0])
-    columns = ["place", "score"] + ["query"] * (j >= _WITH_QUERY) + ["item", "features"] * (j >= _WITH_ITEMS)
+    columns = ["place"] + ["score"] * int(state.score[2 * j + 1] < _SCORE_VARIANCE)  # of any label
+    columns += ["query"] * (j >= _WITH_QUERY) + ["item", "features"] * (j >= _WITH_ITEMS)
     curve = {}
     for k in range(KNOTS):
         eta, v = curve_at(state, j, *_knot(float(2**k)))
