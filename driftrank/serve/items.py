@@ -12,6 +12,9 @@ from driftrank.policies.learner.named import MOST_NAMED, Named, leaves, named_fe
 from driftrank.serve.settings import ServerSettings
 from driftrank.wire import Item, ItemId
 
+#: named features of all items of a request: to hash more takes longer than other requests should wait
+_MOST_NAMED = 10_000
+
 
 class Given(NamedTuple):
     """Checked candidates, with what they bring."""
@@ -88,7 +91,12 @@ def used_by(policy: Policy, given: Given, context: Any, limits: ServerSettings) 
             dense = _even(given.features, getattr(policy, "dense", 0), notes)
             description |= {} if dense is None else {"dense": dense}
         elif given.features:
-            named = [checked_named("features", each, limits) for each in given.features]
+            named, most = [], _MOST_NAMED
+            for each in given.features:
+                named.append(checked_named("features", each, limits))
+                most -= len(named[-1].tokens)
+                if most < 0:
+                    raise ValueError(f"features: more than {_MOST_NAMED} by name in one request")
             description["features"] = named
             _note_left_out(notes, "features", "an item", max(each.left_out for each in named))
         if context is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -45,22 +45,23 @@ def named_features(what: str, given: Any) -> Named:
         return given
     found: dict[int, float] = {}
     for name, value in leaves(what, given, _refuse):
-        if isinstance(value, bool):
-            found.setdefault(_category(name, "true" if value else "false"), 1.0)
-        elif isinstance(value, str):
+        if isinstance(value, str):
             found.setdefault(_category(name, value), 1.0)
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, bool):
+            found.setdefault(_category(name, "true" if value else "false"), 1.0)
+        elif isinstance(value, (list, tuple)):
             for member in value:
                 found.setdefault(_category(name, member), 1.0)
         else:
             found.setdefault(_number(name), float(value))
-    used = sorted(list(found.items())[:MOST_NAMED])
-    return Named(tuple(t for t, _ in used), tuple(v for _, v in used), len(found) - len(used))
+    tokens = list(found)
+    used = sorted(tokens[:MOST_NAMED])
+    return Named(tuple(used), tuple(map(found.__getitem__, used)), len(tokens) - len(used))
 
 
 def leaves(what: str, given: Any, problem: Callable[[str], None]) -> Iterator[tuple[str, Any]]:
     """The names and values of all usable features; the others are reported to ``problem``."""
-    if isinstance(given, Mapping):
+    if isinstance(given, dict):
         given = [given]
     elif not isinstance(given, list | tuple):
         problem(f"{what}: must be an object or a list of objects")
@@ -69,12 +70,12 @@ def leaves(what: str, given: Any, problem: Callable[[str], None]) -> Iterator[tu
     for _ in range(MOST_DEPTH):
         below: list[tuple[str, Any]] = []
         for prefix, part in level:
-            if not isinstance(part, Mapping):
+            if not isinstance(part, dict):
                 problem(f"{what}: must be an object or a list of objects")
                 continue
             for key, value in part.items():
                 name = f"{prefix}{key}"
-                if isinstance(value, Mapping):
+                if isinstance(value, dict):
                     below.append((f"{name}.", value))
                 elif value is not None:
                     wrong = _wrong(name, value)
@@ -91,16 +92,16 @@ def _wrong(name: str, value: Any) -> str | None:
     """The problem with a feature; None if there is none."""
     if len(name) > MOST_CHARACTERS:
         return f"a name of {len(name)} characters, at most {MOST_CHARACTERS} are allowed"
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int | float | np.number):
+    if isinstance(value, str):
+        longest = len(value)
+    elif isinstance(value, (int, float, np.number)):
         if abs(value) <= LARGEST:  # type: ignore[operator]
             return None
         return f"{name!r}: must be a finite number with an absolute value up to {LARGEST:g}"
-    members = [value] if isinstance(value, str) else value
-    if not isinstance(members, list | tuple) or not all(isinstance(member, str) for member in members):
+    elif isinstance(value, (list, tuple)) and all(isinstance(member, str) for member in value):
+        longest = max(map(len, value), default=0)
+    else:
         return f"{name!r}: must be a number, a string, a boolean or a list of strings"
-    longest = max(map(len, members), default=0)
     if longest > MOST_CHARACTERS:
         return f"{name!r}: a category of {longest} characters, at most {MOST_CHARACTERS} are allowed"
     return None
