@@ -13,7 +13,7 @@ from driftrank.serve.settings import ServerSettings
 from driftrank.wire import Item, ItemId
 
 #: named features of all items of a request: to hash more takes longer than other requests should wait
-_MOST_NAMED = 10_000
+_MOST_NAMED = 5_000
 
 
 class Given(NamedTuple):
@@ -65,10 +65,10 @@ def given_items(what: str, items: Sequence[ItemId | Item], limits: ServerSetting
         raise ValueError(f"{what}: {twice!r} occurs twice")
     vectors = False
     if features:
-        kinds = {_is_vector(each) for each in features.values()}
+        kinds = {_is_vector(each) for each in features.values() if each != []}  # an empty list is both
         if len(kinds) > 1:
             raise ValueError("features: must be vectors of numbers for all items, or named for all")
-        vectors = kinds.pop()
+        vectors = kinds != {False}
     if vectors:
         _check_vectors(list(features.values()), len(ids), limits.max_features)
     if scores:

@@ -38,6 +38,8 @@ def test_what_items_bring():
     named = given_items("items", [Item("a", {"x": 1}, 2.0), Item("b", [{"y": "z"}]), "c"], LIMITS)
     assert named == Given(["a", "b", "c"], [{"x": 1}, [{"y": "z"}], None], [2.0, None, None])
     assert named.at([1, 0]) == Given(["b", "a"], [[{"y": "z"}], {"x": 1}], [None, 2.0])
+    assert given_items("items", [Item("a", []), Item("b", {"x": 1})], LIMITS).vectors is False
+    assert given_items("items", [Item("a", []), Item("b", [])], LIMITS).vectors is True
     assert given_items("items", [], LIMITS) == Given([], [], [])
 
 
@@ -84,6 +86,9 @@ def test_limits_of_named_features():
         given = given_items("items", [Item("a", features)], LIMITS)
         with pytest.raises(ValueError, match=message):
             used_by(PRIOR, given, context, LIMITS)
+    many = given_items("items", [Item(n, {"a": [str(m) for m in range(32)]}) for n in range(157)], MANY)
+    with pytest.raises(ValueError, match="features: more than 5000 by name in one request"):
+        used_by(PRIOR, many, None, MANY)
 
 
 @pytest.mark.parametrize(
