@@ -176,7 +176,7 @@ class QueryState(Struct, frozen=True):
     items: list[ItemState]  #: best estimate first
 
 
-class WarmRow(Struct, frozen=True, forbid_unknown_fields=True):
+class WarmRow(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A row of an old click log."""
 
     query: str

@@ -207,8 +207,7 @@ class Service:
                     self._count(ranked)
                 else:
                     ranked = self._served(ranker, ranked.event_id, request)
-            for note in said:
-                self.metrics.add("ignored", (name, note.partition(":")[0]))
+            self.count_ignored(ranker, said)
             out.append(response(ranker, ranked, said))
         return out
 
@@ -233,6 +232,10 @@ class Service:
         if impression.ranked.query != request.query:
             raise _taken(event_id)
         return impression.ranked
+
+    def count_ignored(self, ranker: Ranker, notes: Sequence[str]) -> None:
+        for note in notes:
+            self.metrics.add("ignored", (ranker.name, note.partition(":")[0]))
 
     def _count(self, ranked: Ranked) -> None:
         self.metrics.add("lists", (ranked.ranker, ranked.arm))

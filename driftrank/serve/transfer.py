@@ -78,6 +78,7 @@ class Transfer:
             raise ValueError(f"clicks={row.clicks!r}: must be positions from 1 to {len(items)}")
         items, clicks = items[:k], sorted({c for c in row.clicks if c <= k})
         used = used_by(ranker.policy, given.at(range(len(items))), row.context, service.settings)
+        service.count_ignored(ranker, used.notes)
         if used.rows:
             check_even(used.rows)
         if ranker.policy.contextual:  # it may reject the features, and must not once they are in the log
@@ -147,6 +148,7 @@ class Transfer:
             try:
                 check_query(query, service.settings)
                 saved = Query.from_bytes(state)
+                saved.check()
                 learner = saved.learner
                 if not saved.fits(ranker.policy, ranker.settings.k):
                     raise ValueError(

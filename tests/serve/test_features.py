@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import msgpack
 
+from driftrank.policies.learner.described import describe
+from driftrank.serve.log.description import pack_description, unpack_description
 from driftrank.serve.log.records import Ranked, decode, encode
 from driftrank.wire import ENCODER, RANK, Item, RankRequest, RankResponse, WarmRow
 from tests.serve.harness import Harness, differences
@@ -99,6 +103,23 @@ def test_after_a_crash_with_a_query_ahead_of_the_checkpoint(tmp_path):
         assert query.described, "part of the snapshot"
 
 
+def test_a_query_explains_the_items_shown_last_and_stays_small(tmp_path):
+    chance = random.Random(5)
+    with started(tmp_path, k=10) as harness:
+        for n in range(120):
+            items = [Item(f"item-{i}", {"kind": str(i % 5), "brand": str(i % 17), "price": float(i)}, chance.random())
+                     for i in range(200)]  # fmt: skip
+            shown = harness.shown("q", items, f"e{n}", context={"device": "phone", "hour": n % 24})
+            harness.feedback(f"e{n}", shown[-1:])
+            if n == 60:
+                harness.restart()
+        query = harness.state.query(harness.state.rankers["default"], "q")
+        assert (len(query.seen), len(query.described)) == (80, 20)
+        assert list(query.described)[-10:] == shown
+        assert query.nbytes < 60_000
+        assert not differences(harness.dump(), harness.dump_of_log())
+
+
 def test_shadows_warm_rows_and_pinned_items(tmp_path):
     with started(tmp_path, mode="shadow") as harness:
         traffic(harness, 60)
@@ -121,6 +142,36 @@ def test_a_list_that_was_seen_in_part(tmp_path):
         harness.feedback("e", [], shown=1)
         assert harness.state.rankers["default"].shared_seq
         assert not differences(harness.dump(), harness.dump_of_log())
+
+
+def test_a_damaged_description_is_not_imported(tmp_path):
+    with started(tmp_path) as harness:
+        traffic(harness, 10)
+        exported = harness.state.query(harness.state.rankers["default"], "q0")
+        good = exported.to_bytes()
+        assert harness.run(harness.transfer.import_("default", [("copy", good)])).counted == 1
+        assert {item.id for item in harness.query("copy").items} == set(exported.described)
+        item, packed = next(iter(exported.described.items()))
+        for bad in (b"", packed[:-1], msgpack.encode([b"", bytes(8 * 17)]), msgpack.encode([b"", b"", b"\x09\x09"])):
+            exported.described[item] = bad or b"\xc0"
+            with harness.refused(422, "query 'bad': "):
+                harness.run(harness.transfer.import_("default", [("bad", exported.to_bytes())]))
+
+
+def test_descriptions_that_do_not_fit():
+    x = describe("q", ["a", "b"], features=[{"k": "v", "n": 1.5}, None], context={"c": True}, scores=[1.0, 2.0])
+    packed = pack_description(x)
+    assert packed is not None
+    again = unpack_description(packed, describe("q", ["a", "b"]))
+    for before, after in zip(x[1:-1], again[1:-1], strict=True):
+        assert (before == after).all()
+    assert pack_description(describe("q", ["a", "b"])) is None
+    with pytest.raises(ValueError, match="not the description of 3 items"):
+        unpack_description(packed, describe("q", ["a", "b", "c"]))
+    parts = msgpack.decode(packed)
+    for n, part, message in ((4, b"", "do not fit each other"), (4, struct.pack("<d", float("nan")), "not finite")):
+        with pytest.raises(ValueError, match=message):
+            unpack_description(msgpack.encode([*parts[:n], part]), describe("q", ["a", "b"]))
 
 
 # -- scores ----------------------------------------------------------------------------------------------------------

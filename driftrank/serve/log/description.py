@@ -34,13 +34,22 @@ def pack_description(x: Described) -> bytes | None:
 
 
 def unpack_description(packed: bytes, x: Described) -> Described:
-    """The description ``x`` with what was packed."""
-    saved = msgpack.decode(packed, type=_Packed)
+    """The description ``x`` with what was packed. Raises ``ValueError`` if it does not fit."""
+    n, saved = len(x.item), msgpack.decode(packed, type=_Packed)
     lengths, tokens = np.frombuffer(saved.lengths, "<u1"), np.frombuffer(saved.tokens, "<u4")
-    values = np.ones(len(tokens))
-    values[tokens % 2 == 1] = np.frombuffer(saved.numbers, "<f8")
+    score, dense, numbers = (
+        np.frombuffer(part, "<f8").astype(float) for part in (saved.score, saved.dense, saved.numbers)
+    )
+    values, odd = np.ones(len(tokens)), tokens % 2 == 1
+    if len(score) not in (0, n) or len(dense) % n or len(lengths) not in (0, n + 1):
+        raise ValueError(f"not the description of {n} items")
+    if lengths.sum() != len(tokens) or odd.sum() != len(numbers):
+        raise ValueError("a description whose parts do not fit each other")
+    if not all(np.isfinite(part).all() for part in (score, dense, numbers)):
+        raise ValueError("a description with numbers that are not finite")
+    values[odd] = numbers
     begin = np.append(0, np.cumsum(lengths, dtype=np.int64)) if len(lengths) else x.begin
+    scaled = np.empty(len(tokens))
     return x._replace(
-        score=np.frombuffer(saved.score, "<f8").astype(float), dense=np.frombuffer(saved.dense, "<f8").astype(float),
-        begin=begin, named=tokens.astype(np.uint64), value=values, scaled=np.empty(len(tokens)),
-    )  # fmt: skip
+        score=score, dense=dense, begin=begin, named=tokens.astype(np.uint64), value=values, scaled=scaled
+    )

@@ -24,6 +24,8 @@ from driftrank.wire import ItemId
 _FORMAT = 1
 #: bytes of the Python objects around a learner, about; of an item whose state is a query's, besides the tables
 _AROUND, _PER_ITEM, _PER_OBSERVED = 1500, 150, 24
+#: the most items of a query whose descriptions are kept
+_MOST_DESCRIBED = 20
 #: bytes that a shared model may take even if the memory for queries is smaller
 _MOST_MODEL = 2**26
 
@@ -46,7 +48,7 @@ class _SavedWithPlaces(_Saved, array_like=True):
 
 
 class _SavedWithDescriptions(_SavedWithPlaces, array_like=True):
-    described: list[bytes] = []  # in the same order
+    described: list[tuple[int, bytes]] = []  # of the items with these numbers in that order
 
 
 class Query:
@@ -67,7 +69,7 @@ class Query:
         self.now = 0.0  #: the time of the last update
         self.seen: dict[ItemId, float] = {}  #: when an item was last offered; the items of the learner
         self.places: dict[ItemId, int] = {}  #: where the caller had it when it was last shown, if there is an order
-        #: scores, features and context of an item when it was last shown, if there were any
+        #: scores, features and context of the items that were shown last, oldest first, to explain their priors
         self.described: dict[ItemId, bytes] = {}
         self.all_seen = 0.0  #: when all of them were
         self.sweep = 0.0  #: when to forget vanished items next
@@ -95,6 +97,14 @@ class Query:
     def missing(self, items: Iterable[ItemId]) -> list[ItemId]:
         """The items that the learner does not have."""
         return [item for item in items if item not in self.seen]
+
+    def check(self) -> None:
+        """Raise ``ValueError`` if it has descriptions that its policy could not have made."""
+        most = getattr(self.learner.policy, "dense", 0)
+        for packed in self.described.values():
+            x = unpack_description(packed, describe("", [0]))
+            if len(x.dense) > most:
+                raise ValueError(f"a description with {len(x.dense)} features, at most {most} are allowed")
 
     # -- folding ---------------------------------------------------------------------------------------------------
 
@@ -169,11 +179,12 @@ class Query:
         if not known and not self.described:
             return
         for n, item in enumerate(ranking):
+            self.described.pop(item, None)
             packed = pack_description(described_at(described, np.array([n]))) if item in self.seen else None
-            if packed is None:
-                self.described.pop(item, None)
-            else:
+            if packed is not None:
                 self.described[item] = packed
+        for item in list(self.described)[:-_MOST_DESCRIBED]:
+            del self.described[item]
 
     def _forget_items(self, before: float) -> None:
         if self.all_seen >= before:
@@ -198,7 +209,8 @@ class Query:
         )  # fmt: skip
         places = [self.places.get(item, 0) for item in items]
         if self.described:
-            described = [self.described.get(item, b"") for item in items]
+            number = {item: n for n, item in enumerate(items)}
+            described = [(number[item], packed) for item, packed in self.described.items()]
             return msgpack.encode(_SavedWithDescriptions(*saved, places, described))
         return msgpack.encode(_SavedWithPlaces(*saved, places) if self.places else _Saved(*saved))
 
@@ -215,8 +227,7 @@ class Query:
         out.seen = dict(zip(items, saved.seen, strict=True))
         if saved.places:
             out.places = {item: place for item, place in zip(items, saved.places, strict=True) if place}
-        if saved.described:
-            out.described = {item: packed for item, packed in zip(items, saved.described, strict=True) if packed}
+        out.described = {items[n]: packed for n, packed in saved.described if 0 <= n < len(items)}
         out.measure()
         return out
 
