@@ -110,6 +110,8 @@ async def rank(service: Service, request: Request) -> Response:
     most = service.settings.max_features
     notes: list[str] = []
     context = usable("contextFeatures", given.context_features, most, notes)
+    if ranker.settings.context and not ranker.policy.shares:
+        context = None  # it is used: it names the query
     items = [Item(action.id, usable("features", action.features, most, notes)) for action in given.actions]
     wanted = RankRequest(
         query, [*items], k=1, event_id=given.event_id, excluded=list(excluded), defer=bool(given.defer_activation),
@@ -127,6 +129,7 @@ async def rank(service: Service, request: Request) -> Response:
     order = iter([RankedAction(str(chosen.id), p), *below])
     # excluded actions keep their places
     ranking = [RankedAction(a.id, 0.0) if a.id in excluded else next(order) for a in given.actions]
+    service.count_ignored(ranker, notes)
     notes += answer.notes
     return json_response(PersonalizerRanking(ranking, answer.event_id, str(chosen.id), notes), 201)
 
@@ -204,10 +207,15 @@ def usable(what: str, features: Sequence[dict[str, Any]] | None, most: int, note
     wrong: list[str] = []
     out: dict[str, Any] = {}
     for name, value in leaves(what, features or [], wrong.append):
-        out.setdefault(name, value)
+        n = len(value) if isinstance(value, list) else 1
+        if n > most:
+            wrong.append(f"{what}: {name!r} is one too many")
+        elif name not in out:
+            out[name] = value
+            most -= n
     if wrong and len(notes) < _MOST_NOTES:
         notes.append(f"{wrong[0]}; ignored")
-    return dict(list(out.items())[:most]) or None
+    return out or None
 
 
 def _flat(features: Sequence[dict[str, Any]]) -> dict[str, Any]:

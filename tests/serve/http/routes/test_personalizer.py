@@ -202,6 +202,14 @@ def test_features_and_context_reach_the_shared_model(start: Start) -> None:
     assert below[:2] in ([False, False], [True, True]), "those of the same taste are next"
     note = "contextFeatures: 'numbers': must be a number, a string, a boolean or a list of strings; ignored"
     assert answer["notes"] == [note]
+    many = [{"tags": [str(n) for n in range(400)]}, {str(n): n for n in range(400)}]
+    answer = loop.ranked(eventId="many", actions=[{"id": "a", "features": many}], contextFeatures=many)
+    assert answer["rewardActionId"] == "a", "Personalizer takes any number"
+    assert answer["notes"] == [
+        "contextFeatures: 'tags' is one too many; ignored", "features: 'tags' is one too many; ignored",
+        "features: the first 32 names of an item are used, 224 were left out",
+        "context: the first 32 names of a request are used, 224 were left out",
+    ]  # fmt: skip
 
 
 def test_it_finds_the_best_action(start: Start) -> None:
