@@ -64,6 +64,8 @@ def test_features_context_and_scores(client: Any) -> None:
         "features: not used by CascadeUCB1", "context: not used by CascadeUCB1",
         "score: used for the baseline only, not by CascadeUCB1",
     ]  # fmt: skip
+    ragged = client.rank("shoes", [Item("a", [1.0]), Item("b", [1.0, 2.0])])
+    assert ragged.notes == ["features: not used by CascadeUCB1"]
     client.put_ranker(client.name, RankerSettings(policy="PriorRegimeTS:hash_bits=8,explore_max=0", k=3))
     ranking = client.rank("shoes", items, context={"device": "phone", "user": {"age": 31}})
     assert ([item.id for item in ranking.items], ranking.notes) == (["b", "a", "c"], [])
