@@ -121,7 +121,15 @@ class Malformed:
         if chance.random() < 0.3:
             width = chance.choice([1, 2, 2, 2, 3])
             return [{"id": item, "features": [chance.uniform(-1, 1) for _ in range(width)]} for item in some]
+        if chance.random() < 0.4:
+            return [{"id": item, "features": self.named(), "score": chance.uniform(-1, 1)} for item in some]
         return some
+
+    def named(self) -> Any:
+        chance = self.random
+        values: list[Any] = ["x", "", "y" * 300, 1, -1e90, 1e200, True, None, ["a", "b"], [], [1], {"z": "w"}, {"": {}}]
+        some = {chance.choice("abcdef"): chance.choice(values) for _ in range(chance.randrange(5))}
+        return chance.choice([some, some, [some, {"n": chance.random()}], None])
 
     def rank(self) -> tuple[str, str, Any]:
         chance = self.random
@@ -136,6 +144,7 @@ class Malformed:
             ("pinned", lambda: {chance.choice("abcdefghij"): chance.randrange(0, 4)}),
             ("baseline", lambda: chance.sample("abcdefghij", 5)),
             ("defer", lambda: chance.random() < 0.5),
+            ("context", self.named),
         ):
             if chance.random() < 0.2:
                 body[name] = make()

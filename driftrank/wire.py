@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -22,11 +22,17 @@ Why = Literal["learnt", "prior", "explore", "pinned", "baseline"]
 Outcome = Literal["counted", "collected", "duplicate", "refused", "late", "orphan", "inactive", "holdout", "forgotten"]
 
 
-class Item(Struct, frozen=True, forbid_unknown_fields=True):
-    """A candidate, with its features if the policy uses them."""
+#: features by name: numbers, strings, booleans, lists of strings, and objects of these
+Named = dict[str, Any]
+
+
+class Item(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A candidate, with what is known of it."""
 
     id: ItemId
-    features: list[float] | None = None
+    features: Named | list[float | Named] | None = None  #: by name, in one object or several; or a vector of numbers
+    #: the caller's, larger is better: the order of the items, unless there is a baseline, and a feature
+    score: float | None = None
 
 
 class RankRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -42,6 +48,7 @@ class RankRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     baseline: list[ItemId] | None = None
     defer: bool = False  #: the ranking may never be shown: nothing is learnt from it until it is activated
     items_unordered: bool = False  #: the order of the items means nothing
+    context: Named | list[Named] | None = None  #: features of the request by name, in one object or several
 
 
 class RankedItem(Struct, frozen=True):
@@ -54,13 +61,14 @@ class RankedItem(Struct, frozen=True):
     propensity: float | UnsetType = UNSET  #: its probability given the items above, if the policy defines it
 
 
-class RankResponse(Struct, frozen=True):
+class RankResponse(Struct, frozen=True, omit_defaults=True):
     """The ranking to show."""
 
     event_id: str
     items: list[RankedItem]
     policy: str
     step: int  #: rankings of this query that were learnt from, plus one
+    notes: list[str] = []  #: what was sent and is not used, and why
 
 
 class Clicked(Struct, frozen=True, forbid_unknown_fields=True):
@@ -115,7 +123,8 @@ class RankerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 class SharedState(Struct, frozen=True):
     """The shared model of a ranker: what all its queries have learnt together."""
 
-    columns: list[str]  #: of the model in use: place, query, item, features, crosses; the simplest that explains clicks
+    #: of the model in use: place, score, query, item, features, crosses; the simplest model that explains clicks
+    columns: list[str]
     strength: float  #: the number of observations that the prior of an item is worth
     going_on: float  #: the probability that a user goes on after an item without a click
     after_click: float  #: the probability that a user goes on after a click
@@ -150,7 +159,8 @@ class ItemState(Struct, frozen=True, omit_defaults=True):
     prior: float | None = None  #: the estimate that it would have without the observations of this query
     strength: float | None = None  #: the number of observations that the prior is worth
     place: int | None = None  #: where the caller had it when it was last shown
-    because: dict[str, float] | None = None  #: what place, query, item, ... add to the logit of the prior
+    #: what place, score, query, item, features, crosses (with the context) add to the logit of the prior
+    because: dict[str, float] | None = None
 
 
 class QueryState(Struct, frozen=True):
@@ -167,13 +177,14 @@ class QueryState(Struct, frozen=True):
     items: list[ItemState]  #: best estimate first
 
 
-class WarmRow(Struct, frozen=True, forbid_unknown_fields=True):
+class WarmRow(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A row of an old click log."""
 
     query: str
     ranking: list[ItemId | Item]
     clicks: list[int] = []  #: clicked positions, from 1
     time: float | None = None  #: seconds since 1970; now by default
+    context: Named | list[Named] | None = None  #: as in a request
 
 
 class SavedQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -197,6 +208,17 @@ class Problem(Struct, frozen=True, omit_defaults=True):
     status: int
     detail: str
     type: str = "about:blank"
+
+
+def in_order(items: list[ItemId | Item]) -> list[ItemId]:
+    """The ids in the caller's order: by score, those without one last, or as given if there are no scores.
+
+    >>> in_order([Item("a", score=1.0), "b", Item("c", score=2.0)])
+    ['c', 'a', 'b']
+    """
+    pairs = [(item.id, item.score) if isinstance(item, Item) else (item, None) for item in items]
+    pairs.sort(key=lambda pair: float("inf") if pair[1] is None else -pair[1])
+    return [id_ for id_, _ in pairs]
 
 
 RANK = msgspec.json.Decoder(RankRequest | list[RankRequest])

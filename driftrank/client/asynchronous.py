@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, Self, overload
+from typing import Any, Literal, Self, overload
 
 from ..validation import check_integer
 from ..wire import (
@@ -59,12 +59,14 @@ class AsyncClient(Core):
         baseline: Iterable[ItemId] | None = None,
         defer: bool = False,
         items_unordered: bool = False,
+        context: Mapping[str, Any] | None = None,
         fallback: bool = False,
     ) -> RankResponse:
         """Rank items for a query.
 
-        The service starts from the order of ``baseline``, by default that of the items; ``items_unordered`` says that
-        it means nothing.
+        The service starts from the order of ``baseline``, by default that of the items' scores, or of the items;
+        ``items_unordered`` says that it means nothing. ``context`` is what is known of the request, and
+        ``Item(id, features, score)`` what is known of an item.
 
         With ``fallback`` the call returns within ``timeout``: if the service does not answer, the result is the
         baseline (by default the items as given) with an empty event id. Feedback for it is not sent.
@@ -73,7 +75,7 @@ class AsyncClient(Core):
             query, calls.listed("items", items), k, event_id or calls.new_event_id(),
             calls.listed("excluded", excluded), dict(pinned or {}),
             None if baseline is None else calls.listed("baseline", baseline), defer,
-            items_unordered,
+            items_unordered, None if context is None else dict(context),
         )  # fmt: skip
         call = Call("POST", f"{self._path}/rank", RankResponse, calls.encoded(request, RankRequest))
         return await self._rank(call, (lambda: calls.fallback(request)) if fallback else None)

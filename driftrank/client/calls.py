@@ -17,11 +17,11 @@ from ..wire import (
     Counted,
     Feedback,
     FeedbackResult,
-    Item,
     ItemId,
     RankedItem,
     RankRequest,
     RankResponse,
+    in_order,
 )
 from .errors import UNREADABLE, ServiceError, error_of
 
@@ -92,7 +92,7 @@ def fallback(request: RankRequest) -> RankResponse:
 
     The event id is empty: nothing will be learnt from this ranking.
     """
-    ids: list[ItemId] = [item.id if isinstance(item, Item) else item for item in request.items]
+    ids = in_order(request.items)
     known, pinned = set(ids), {}
     shown: list[ItemId] = []
     for item in dict.fromkeys([*(item for item in request.baseline or () if item in known), *ids]):

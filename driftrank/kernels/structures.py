@@ -35,7 +35,15 @@ class Described(NamedTuple):
     item: NDArray[np.int64]  #: tokens
     place: NDArray[np.float64]  #: in the caller's order, from 1; 0 if the caller has no order
     dense: NDArray[np.float64]  #: n times d features, those of the first item first
-    crosses: NDArray[np.uint64]  #: tokens of the request, which are crossed with every item
+    crosses: NDArray[np.uint64]  #: tokens of the request, which are crossed with every item and its named features
+    score: NDArray[np.float64]  #: the caller's, standardised within the request; empty if there is none
+    #: named features, all of the first item first, then those of the request (its context): where those of an item, and
+    #: last of the request, begin; their tokens, odd for numbers; their values, 1 for categories; a buffer. All empty if
+    #: there is none.
+    begin: NDArray[np.int64]
+    named: NDArray[np.uint64]
+    value: NDArray[np.float64]
+    scaled: NDArray[np.float64]
 
 
 class Ranking(NamedTuple):

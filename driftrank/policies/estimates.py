@@ -27,6 +27,7 @@ class Belief:
     score: float | None  #: the item's worth, as in ``learner.scores()``; None if infinite
     prior: float | None = None  #: the estimate before any observation in this query, from the shared model
     strength: float | None = None  #: the number of observations that this prior is worth
+    because: dict[str, float] | None = None  #: what place, score, query, item, features, crosses add to its logit
 
 
 @kernel
@@ -43,10 +44,16 @@ def believe_clicks_and_skips(p, s, e, c, a):
 
 
 def belief(
-    estimate: float, samples: float, score: float, prior: float | None, strength: float | None, optimistic: bool
+    estimate: float,
+    samples: float,
+    score: float,
+    prior: float | None,
+    strength: float | None,
+    because: dict[str, float] | None,
+    optimistic: bool,
 ) -> Belief:
     bonus = _finite(score - estimate) if optimistic else None
-    return Belief(_finite(estimate), bonus, _finite(samples), _finite(score), prior, strength)
+    return Belief(_finite(estimate), bonus, _finite(samples), _finite(score), prior, strength, because)
 
 
 def _finite(number: float) -> float | None:

@@ -6,13 +6,18 @@ import math
 from collections.abc import Sequence
 from typing import Any, cast
 
+import numpy as np
+
 from driftrank.policies.estimates import Belief
+from driftrank.policies.learner.ranked_items import described_at
 from driftrank.policies.learner.shared_model import Prior
+from driftrank.serve.items import given_items, used_by
+from driftrank.serve.log.description import unpack_description
 from driftrank.serve.service import Service, no_query
 from driftrank.serve.state.queries import snapshot_name
 from driftrank.serve.state.query import Query
 from driftrank.serve.state.ranker import Ranker
-from driftrank.wire import ItemId, ItemState, QueryState
+from driftrank.wire import Item, ItemId, ItemState, QueryState
 
 
 class Introspection:
@@ -72,15 +77,28 @@ class Introspection:
             return None, {}
         items = list(query.seen)
         prior = query.learner.prior(items, shared=ranker.shared, places=[query.places.get(item, 0) for item in items])
-        return prior, dict(zip(items, ranker.shared.contributions(prior.described), strict=True))
+        because = prior.because()
+        for n, item in enumerate(items):
+            if item in query.described:  # each with the context of its own last list
+                one = described_at(prior.described, np.array([n]))
+                its = ranker.shared.prior(unpack_description(query.described[item], one))
+                prior.counts[2 * n : 2 * n + 2] = its.counts
+                (because[n],) = its.because()
+        return prior._replace(model=None), dict(zip(items, because, strict=True))
 
-    def best_first(self, ranker_name: str, name: str, items: Sequence[ItemId]) -> list[ItemId]:
+    def best_first(
+        self, ranker_name: str, name: str, given: Sequence[ItemId | Item], context: Any = None
+    ) -> list[ItemId]:
         """The items by their estimates; equal and unknown ones in the order given, the latter last."""
+        limits = self._service.settings
+        known_of = given_items("items", given, limits)
+        items = known_of.ids
         ranker = self._service.ranker(ranker_name)
         query = self._service.state.query(ranker, name)
         if ranker.shared is not None and items:
             learner = ranker.new_learner(name, ()) if query is None else query.learner
-            prior = learner.prior(items, shared=ranker.shared)
+            description = used_by(ranker.policy, known_of, context, limits).description
+            prior = learner.prior(items, shared=ranker.shared, **description)
             return learner.greedy(items, len(items), prior=prior)  # type: ignore[return-value]
         known = [] if query is None else [item for item in items if item in query.seen]
         if query is not None and known:

@@ -36,6 +36,8 @@ class Family(NamedTuple):
 COUNTERS = {
     "http_requests": Family("Requests answered, by route (rank, feedback, other) and status.", ("route", "status")),
     "lists": Family("Rankings made, by arm: live, shadow, safe or holdout.", ("ranker", "arm")),
+    "ignored": Family("Requests that sent something which is not used, by what: features, context, score. The notes "
+                      "of the answer say why.", ("ranker", "what")),
     "feedback": Family("Feedbacks, by outcome; malformed ones were rejected with 422.", ("ranker", "outcome")),
     "lists_finalised": Family("Rankings closed by feedback, by silence (no click), or dropped without learning.",
                               ("ranker", "arm", "how")),

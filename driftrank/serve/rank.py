@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import isfinite
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 from msgspec import structs
 
 from driftrank.kernels.rng import key_of
+from driftrank.policies.base import Policy
 from driftrank.policies.learner.learner import Learner
 from driftrank.policies.learner.ranked_items import RankedItems
 from driftrank.policies.learner.shared_model import Prior, SharedModel
-from driftrank.serve.items import check_even, check_query, ids_and_features
+from driftrank.serve.items import check_even, check_query, given_items, used_by
+from driftrank.serve.log.description import pack_description
 from driftrank.serve.log.records import WHY, Ranked
 from driftrank.serve.settings import ServerSettings
 from driftrank.serve.state.query import PreparedLearner, Query, add_items
 from driftrank.serve.state.ranker import Ranker
-from driftrank.wire import Item, ItemId, RankedItem, RankerSettings, RankRequest, RankResponse
+from driftrank.wire import Item, ItemId, RankedItem, RankerSettings, RankRequest, RankResponse, in_order
 
 _DRAW = re.compile(r"[^\n]*:(\d{1,19})")
 
 
 class CheckedRequest:
-    """A rank request, checked: candidates, features, pinned positions, the baseline.
+    """A rank request, checked: candidates, what the ranker's policy uses of them, pinned positions, the baseline.
 
-    ``shares``: the ranker's policy has a shared model, which takes candidates in the order of the baseline.
+    A policy with a shared model takes candidates in the order of the baseline.
     """
 
-    __slots__ = ("baseline", "features", "items", "k", "ordered", "pinned")
+    features: list[list[float]] | None  # vectors, for a policy with features of its own
+    description: dict[str, Any]  # of the items, for the shared model
+    notes: Sequence[str]  # on what is not used
+    __slots__ = ("baseline", "description", "features", "items", "k", "notes", "ordered", "pinned")
 
-    def __init__(
-        self, limits: ServerSettings, settings: RankerSettings, request: RankRequest, *, shares: bool = False
-    ) -> None:
+    def __init__(self, limits: ServerSettings, settings: RankerSettings, policy: Policy, request: RankRequest) -> None:
         check_query(request.query, limits)
         if len(request.items) > limits.max_items:
             raise ValueError(f"items: {len(request.items)}, at most {limits.max_items} are allowed")
@@ -41,16 +45,16 @@ class CheckedRequest:
         if request.excluded:
             out = set(request.excluded)
             wanted = [item for item in wanted if (item.id if isinstance(item, Item) else item) not in out]
-        items, rows = ids_and_features("items", wanted, limits)
+        given = given_items("items", wanted, limits)
+        items = given.ids
         if not items:
             raise ValueError("items: must have at least one that is not excluded")
-        self.features = rows or None
         if request.k is not None and not 1 <= request.k <= settings.k:
             raise ValueError(f"k={request.k}: must be from 1 to the ranker's {settings.k}")
         self.k = min(request.k or settings.k, len(items))
         self.items = items
         self.baseline = items
-        self.ordered = not request.items_unordered
+        self.ordered = not request.items_unordered or bool(given.scores)
         if request.baseline is not None:
             if request.items_unordered:
                 raise ValueError("items_unordered: must not be true with a baseline, which is an order")
@@ -58,12 +62,17 @@ class CheckedRequest:
             first = [item for item in dict.fromkeys(request.baseline) if item in known]
             rest = known.keys() - set(first)
             self.baseline = [*first, *(item for item in items if item in rest)]
+        elif given.scores:
+            self.baseline = in_order(wanted)
         # new items begin where the baseline has them
-        if (settings.mode == "safe" or shares) and self.baseline is not items:
-            if self.features is not None:
-                by = dict(zip(items, self.features, strict=True))
-                self.features = [by[item] for item in self.baseline]
+        if (settings.mode == "safe" or policy.shares) and self.baseline is not items:
             self.items = self.baseline
+            if given.features or given.scores:
+                at = {item: n for n, item in enumerate(items)}
+                given = given.at([at[item] for item in self.items])
+        self.features, self.description, self.notes = None, {}, ()
+        if given.features or given.scores or request.context is not None:
+            self.features, self.description, self.notes = used_by(policy, given, request.context, limits)
         self.pinned: dict[int, ItemId] = {}
         if request.pinned:
             # "7" is the item "7" rather than 7
@@ -87,6 +96,7 @@ class Chosen(NamedTuple):
     propensity: list[float] | None = None
     memo: bytes | None = None  #: the policy's notes for its update
     places: list[int] = []  #: in the caller's order, for the shared model
+    described: bytes | None = None  #: scores, features and context, for the shared model
 
 
 def make_impression(
@@ -95,7 +105,7 @@ def make_impression(
     """Rank the candidates of a request for the query ``name``: the record of the impression, and its learner if that is
     not the query's own, which stays as it is until the record is in the log.
     """
-    if request.features and ranker.policy.contextual:
+    if request.features:
         check_even(request.features)
     prepared = _prepare(ranker, name, query, request)
     learner = prepared.learner
@@ -108,8 +118,8 @@ def make_impression(
     chosen = choose(ranker, learner, request, arm, now, key)
     ranked = Ranked(
         ranker.name, name, event_id, now, learner.steps + 1, chosen.shown, chosen.why, key, chosen.score, arm, offered,
-        request.features if offered is not None and learner.policy.contextual else None, chosen.propensity, chosen.memo,
-        defer, ranker.since, query.since if query else 0, chosen.places,
+        request.features if offered is not None else None, chosen.propensity, chosen.memo,
+        defer, ranker.since, query.since if query else 0, chosen.places, chosen.described,
     )  # fmt: skip
     return ranked, None if query is not None and learner is query.learner else prepared
 
@@ -122,7 +132,7 @@ def _prepare(ranker: Ranker, name: str, query: Query | None, request: CheckedReq
     if learner.open:  # it takes any candidates
         return PreparedLearner(learner, query, query.version)
     new = query.missing(request.items)
-    if new or (request.features and ranker.policy.contextual):
+    if new or request.features:
         learner = learner.copy()
         add_items(learner, new, request.items, request.features)
     return PreparedLearner(learner, query, query.version)
@@ -151,7 +161,8 @@ def choose(ranker: Ranker, learner: Learner, request: CheckedRequest, arm: str, 
         chosen = Chosen(shown, "b" * free, [None] * free)
         if arm == "shadow" and ranker.shared is not None and not pinned:  # a holdout teaches nobody
             ranking = learner.adopt(shown, now=now, key=key, prior=_prior(ranker.shared, learner, request, shown))
-            chosen = chosen._replace(memo=memo_of(ranking), places=_places(ranking, request))
+            described = _described(ranking, request)
+            chosen = chosen._replace(memo=memo_of(ranking), places=_places(ranking, request), described=described)
     elif not free:
         chosen = Chosen([], "", [])
     elif ranker.shared is not None:
@@ -194,16 +205,17 @@ def _ranked_with_prior(
         None if ranking.propensities is None else ranking.propensities.tolist(),
         memo_of(ranking),
         _places(ranking, request),
+        _described(ranking, request),
     )
 
 
 def _prior(shared: SharedModel, learner: Learner, request: CheckedRequest, candidates: list[ItemId]) -> Prior:
-    """The prior of candidates, whose places are those in the request."""
-    places = None
-    if request.ordered and request.pinned:
-        place = {item: n for n, item in enumerate(request.baseline, 1)}
-        places = [place[item] for item in candidates]
-    return learner.prior(candidates, shared=shared, ordered=request.ordered, places=places)
+    """The prior of candidates, whose places and scores are those in the request."""
+    prior = learner.prior(request.items, shared=shared, ordered=request.ordered, **request.description)
+    if candidates is request.items:
+        return prior
+    at = {item: n for n, item in enumerate(request.items)}
+    return prior.at(np.array([at[item] for item in candidates]))
 
 
 def memo_of(ranking: RankedItems) -> bytes:
@@ -216,7 +228,12 @@ def _places(ranking: RankedItems, request: CheckedRequest) -> list[int]:
     return [] if not request.ordered or places is None else places.astype(int).tolist()
 
 
-def response(ranker: Ranker, ranked: Ranked) -> RankResponse:
+def _described(ranking: RankedItems, request: CheckedRequest) -> bytes | None:
+    x = ranking.described if request.description else None
+    return None if x is None else pack_description(x)
+
+
+def response(ranker: Ranker, ranked: Ranked, notes: Sequence[str] = ()) -> RankResponse:
     items = [
         RankedItem(item, n + 1, score, WHY[why])  # type: ignore[arg-type]
         for n, (item, score, why) in enumerate(zip(ranked.shown, ranked.score, ranked.why, strict=True))
@@ -226,7 +243,7 @@ def response(ranker: Ranker, ranked: Ranked) -> RankResponse:
             structs.replace(item, propensity=propensity)
             for item, propensity in zip(items, ranked.propensity, strict=True)
         ]
-    return RankResponse(ranked.event_id, items, ranker.spec, ranked.step)
+    return RankResponse(ranked.event_id, items, ranker.spec, ranked.step, list(notes))
 
 
 def draw(event_id: str) -> int:

@@ -183,10 +183,13 @@ class Service:
         self._check_batch(len(requests))
         now = self.now()
         rankings: list[Ranked | NewRecord] = []
+        notes: list[Sequence[str]] = []
         queries: dict[str, str] = {}
         for n, request in enumerate(requests):
             try:
-                rankings.append(self._rank(ranker, request, now))
+                checked = CheckedRequest(self.settings, ranker.settings, ranker.policy, request)
+                rankings.append(self._rank(ranker, request, checked, now))
+                notes.append(checked.notes)
             except ValueError as error:
                 where = f"request {n + 1} of {len(requests)}: " if len(requests) > 1 else ""
                 raise Refused(422, "bad request", f"{where}{error}") from None
@@ -196,7 +199,7 @@ class Service:
         records = [ranking for ranking in rankings if isinstance(ranking, NewRecord)]
         settled = iter(await self.append(records) if records else [])
         out = []
-        for request, ranking in zip(requests, rankings, strict=True):
+        for request, ranking, said in zip(requests, rankings, notes, strict=True):
             ranked = ranking.record if isinstance(ranking, NewRecord) else ranking
             assert isinstance(ranked, Ranked)
             if isinstance(ranking, NewRecord):
@@ -204,12 +207,12 @@ class Service:
                     self._count(ranked)
                 else:
                     ranked = self._served(ranker, ranked.event_id, request)
-            out.append(response(ranker, ranked))
+            self.count_ignored(ranker, said)
+            out.append(response(ranker, ranked, said))
         return out
 
-    def _rank(self, ranker: Ranker, request: RankRequest, now: float) -> Ranked | NewRecord:
+    def _rank(self, ranker: Ranker, request: RankRequest, checked: CheckedRequest, now: float) -> Ranked | NewRecord:
         """The impression that was served for this event id, or a new one."""
-        checked = CheckedRequest(self.settings, ranker.settings, request, shares=ranker.shares)
         event_id = request.event_id
         if event_id is None:
             event_id = f"{int(now * 1000):x}-{os.urandom(8).hex()}"
@@ -229,6 +232,10 @@ class Service:
         if impression.ranked.query != request.query:
             raise _taken(event_id)
         return impression.ranked
+
+    def count_ignored(self, ranker: Ranker, notes: Sequence[str]) -> None:
+        for note in notes:
+            self.metrics.add("ignored", (ranker.name, note.partition(":")[0]))
 
     def _count(self, ranked: Ranked) -> None:
         self.metrics.add("lists", (ranked.ranker, ranked.arm))

@@ -10,8 +10,9 @@ from typing import NamedTuple
 from driftrank.policies.learner.learner import Learner
 from driftrank.policies.learner.shared_model import SharedModel
 from driftrank.serve.http.problems import Refused
-from driftrank.serve.items import check_even, check_query, ids_and_features
+from driftrank.serve.items import check_even, check_query, given_items, used_by
 from driftrank.serve.log.committer import NewRecord
+from driftrank.serve.log.description import pack_description
 from driftrank.serve.log.records import Imported, Warm
 from driftrank.serve.rank import draw, memo_of
 from driftrank.serve.service import Service, unique_id
@@ -71,26 +72,28 @@ class Transfer:
         check_query(row.query, service.settings)
         if not row.ranking:
             raise ValueError("ranking: must name at least one item")
-        items, features = ids_and_features("ranking", row.ranking, service.settings)
+        given = given_items("ranking", row.ranking, service.settings)
+        items = given.ids
         if any(not 1 <= c <= len(items) for c in row.clicks):
             raise ValueError(f"clicks={row.clicks!r}: must be positions from 1 to {len(items)}")
         items, clicks = items[:k], sorted({c for c in row.clicks if c <= k})
-        described = features[:k] if features and ranker.policy.contextual else None
-        if described:
-            check_even(described)
+        used = used_by(ranker.policy, given.at(range(len(items))), row.context, service.settings)
+        service.count_ignored(ranker, used.notes)
+        if used.rows:
+            check_even(used.rows)
         if ranker.policy.contextual:  # it may reject the features, and must not once they are in the log
-            self._try(ranker, row.query, items, described, trial)
+            self._try(ranker, row.query, items, used.rows, trial)
         when = now if row.time is None else min(now, max(0.0, row.time))
-        memo, key = None, 0
+        memo, key, described = None, 0, None
         if trial.shared is not None:
             learner = self._copy(ranker, row.query, items, None, trial)
             key = learner.key_at(draw(event_id))
-            prior = learner.prior(items, shared=trial.shared)
+            prior = learner.prior(items, shared=trial.shared, **used.description)
             ranking, vector = learner.adopt(items, now=when, key=key, prior=prior), click_positions(clicks, len(items))
-            memo = memo_of(ranking)
+            memo, described = memo_of(ranking), pack_description(prior.described)
             trial.shared.learn(ranking, vector)
             learner.update(ranking, vector, now=when)
-        return Warm(ranker.name, row.query, now, items, clicks, when, described, ranker.since, memo, key)
+        return Warm(ranker.name, row.query, now, items, clicks, when, used.rows, ranker.since, memo, key, described)
 
     def _try(
         self, ranker: Ranker, name: str, items: list[ItemId], features: list[list[float]] | None, trial: _Trial
@@ -145,6 +148,7 @@ class Transfer:
             try:
                 check_query(query, service.settings)
                 saved = Query.from_bytes(state)
+                saved.check()
                 learner = saved.learner
                 if not saved.fits(ranker.policy, ranker.settings.k):
                     raise ValueError(

@@ -331,6 +331,8 @@ def test_fallback_respects_the_request(make: Any) -> None:
             fallback=True,
         )  # fmt: skip
         both = client.rank_many([RankRequest("q", ["x"]), RankRequest("r", ["y", "z"], k=1)], fallback=True)
+        by_score = client.rank("q", [Item("a", score=1), "b", Item("c", score=2)], fallback=True)
+    assert [item.id for item in by_score.items] == ["c", "a", "b"]
     assert [item.id for item in answer.items] == ["e", "a", "c", "b"]
     assert [[item.id for item in one.items] for one in both] == [["x"], ["y"]]
 

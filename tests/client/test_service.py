@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from driftrank.client import Client, InvalidRequest, NotFound, Unauthorized, calls
-from driftrank.wire import Clicked, Counted, Feedback, RankerSettings, RankRequest, WarmRow
+from driftrank.wire import Clicked, Counted, Feedback, Item, RankerSettings, RankRequest, WarmRow
 from tests.client.awaited import Awaited
 from tests.client.test_client import ROOT, SYNC
 from tests.serve.running import Running
@@ -55,6 +55,24 @@ def test_a_click_is_learnt(client: Any) -> None:
     }  # fmt: skip
     info = client.ranker()
     assert (info.lists, info.steps, info.clicks, info.queries) == (1, 1, 1, 1)
+
+
+def test_features_context_and_scores(client: Any) -> None:
+    items = [Item("a", {"colour": "red"}, 0.2), Item("b", [{"colour": "blue"}, {"shop": {"open": True}}], 0.9), "c"]
+    ranking = client.rank("shoes", items, context={"device": "phone", "user": {"age": 31}})
+    assert ranking.notes == [
+        "features: not used by CascadeUCB1", "context: not used by CascadeUCB1",
+        "score: used for the baseline only, not by CascadeUCB1",
+    ]  # fmt: skip
+    ragged = client.rank("shoes", [Item("a", [1.0]), Item("b", [1.0, 2.0])])
+    assert ragged.notes == ["features: not used by CascadeUCB1"]
+    client.put_ranker(client.name, RankerSettings(policy="PriorRegimeTS:hash_bits=8,explore_max=0", k=3))
+    ranking = client.rank("shoes", items, context={"device": "phone", "user": {"age": 31}})
+    assert ([item.id for item in ranking.items], ranking.notes) == (["b", "a", "c"], [])
+    client.feedback(ranking.event_id, ["b"], wait=True)
+    assert "score" in client.query("shoes").items[0].because
+    with pytest.raises(InvalidRequest, match="context: 'a': must be a number, a string, a boolean or a list of"):
+        client.rank("shoes", ITEMS, context={"a": [1]})
 
 
 def test_the_same_event_is_the_same_ranking(client: Any) -> None:

@@ -19,8 +19,8 @@ from driftrank.environments import Abrupt, Traffic
 from driftrank.environments.traffic.stream import QueryStream
 from driftrank.environments.traffic.traffic import AGES
 from driftrank.experiments import Result
-from driftrank.kernels.structures import Described
 from driftrank.policies.base import Policy
+from driftrank.policies.learner.described import describe
 from driftrank.policies.learner.ranked_items import RankedItems, described_at
 from driftrank.policies.learner.shared_model import SharedModel
 from driftrank.policies.registry import parse_policy
@@ -65,12 +65,11 @@ class ByHand:
         slots, place = lists.call()
         prior = None
         if self.shared is not None:
-            x = (np.uint64(q), lists.items.copy(), place, lists.features.ravel(), lists.topics.copy())
-            described = Described(*x)  # type: ignore[arg-type]
             order = slots.astype(int)
-            dense = lists.features[order].ravel()
-            described = described._replace(item=described.item[order], place=place[order], dense=dense)
-            prior = self.shared.prior(described)
+            dense = lists.features[order] if lists.features.size else None
+            tokens, topics = lists.items[order], lists.topics.tolist()
+            x = describe(q, tokens.tolist(), places=place[order], dense=dense, crosses=topics, tokens=tokens)
+            prior = self.shared.prior(x)
         options = {} if prior is None else {"prior": prior}
         if i <= self.world.warm:
             ranking = self._adopted(learner, [items[a] for a in slots[: lists.k]], prior)

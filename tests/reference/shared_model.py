@@ -21,7 +21,7 @@ def first_covariance():
 class Weights(defaultdict):
     """Means and variances by name of a column, with the first variance of its kind."""
 
-    FIRST = {"bias": 4.0, "query": 0.25, "item": 1.0, "cross": 0.5, "dense": 1.0}
+    FIRST = {"bias": 4.0, "score": 0.25, "query": 0.25, "item": 1.0, "cross": 0.5, "dense": 1.0}
 
     def __missing__(self, name):
         self[name] = [0.0, self.FIRST[name[0]]]
@@ -41,12 +41,31 @@ class SharedModel:
         self.bits, self.shrink, self.stops = hash_bits, shrink_strength, stops
         self.use, self.reading = 0, Reading()
         self.squares, self.labels = defaultdict(float), 0
+        self.numbers = defaultdict(list)
 
     def hashed(self, kind, a, b=0):
         return key_below(key_below(kind, int(a)), int(b)) % 2**self.bits
 
-    def columns(self, j, query, item, place, dense, crosses):
+    def standard(self, features):
+        """Pairs of token and value, with numbers (odd tokens) standardised by all numbers of their name so far."""
+        out = []
+        for token, x in features:
+            z = 1.0
+            if token % 2:
+                seen = self.numbers[self.number(token)]
+                deviation = np.std([*seen, x])
+                z = 0.0
+                if seen and deviation > 0:
+                    z = min(5.0, max(-5.0, (x - np.mean(seen)) / deviation))
+            out.append((token, z))
+        return out
+
+    def number(self, token):
+        return key_below(key_below(6, token), 0) % 2 ** min(self.bits, 10)
+
+    def columns(self, j, query, item, place, dense, crosses, score=None, features=(), context=()):
         """Names and values of the columns, and the hats of the curve."""
+        features, context = self.standard(features), self.standard(context)
         hats = np.zeros(KNOTS)
         named = []
         if place > 0:
@@ -55,6 +74,8 @@ class SharedModel:
             hats[k], hats[k + 1] = 1 - min(x - k, 1), min(x - k, 1)
         else:
             named.append((("bias",), 1.0))
+        if score is not None:
+            named.append((("score",), score))
         if j >= 1:
             named.append((("query", self.hashed(1, query)), 1.0))
         if j >= 2:
@@ -62,8 +83,14 @@ class SharedModel:
             for c, x in enumerate(dense):
                 scaled = x / math.sqrt((1 + self.squares[c]) / (1 + self.labels))
                 named.append((("dense", c), min(5, max(-5, scaled)) / math.sqrt(len(dense))))
+            unit = 1 / math.sqrt(max(4, len(features)))
+            named += [(("item", self.hashed(4, token)), z * unit) for token, z in features]
         if j >= 3:
-            named += [(("cross", self.hashed(3, token, item)), 1 / math.sqrt(len(crosses))) for token in crosses]
+            request = [(token, 1.0) for token in crosses] + context
+            unit = 1 / math.sqrt(len(request) * (1 + len(features))) if request else 0.0
+            named += [(("cross", self.hashed(3, token, item)), z * unit) for token, z in request]
+            for token, z in request:
+                named += [(("cross", self.hashed(5, token, other)), z * zz * unit) for other, zz in features]
         return named, hats
 
     def logit(self, j, columns):
@@ -75,10 +102,10 @@ class SharedModel:
     def strength(self, nu, m, v):
         return max(0.5, 1 / (1 / (nu + 1) + m * (1 - m) * v) - 1) if self.shrink else nu
 
-    def prior(self, query, item, place=0, dense=(), crosses=()):
+    def prior(self, query, item, place=0, dense=(), crosses=(), **more):
         """A, B."""
         model = self.models[self.use]
-        eta, v = self.logit(self.use, self.columns(self.use, query, item, place, dense, crosses))
+        eta, v = self.logit(self.use, self.columns(self.use, query, item, place, dense, crosses, **more))
         m = min(max(sigmoid(eta / math.sqrt(1 + math.pi / 8 * v)), 1e-4), 1 - 1e-4)
         nu = min(max(self.strength(model.nu, m, v), 0.5), 256)
         return nu * m, nu * (1 - m)
@@ -91,9 +118,9 @@ class SharedModel:
     def after_click(self):
         return self.reading.after_click if self.stops else 0.0
 
-    def label(self, y, S, n, query, item, place=0, dense=(), crosses=()):
+    def label(self, y, S, n, query, item, place=0, dense=(), crosses=(), **more):
         for j, model in enumerate(self.models):
-            columns = named, hats = self.columns(j, query, item, place, dense, crosses)
+            columns = named, hats = self.columns(j, query, item, place, dense, crosses, **more)
             eta, v = self.logit(j, columns)
             eta = min(max(eta, -12), 12)
             m, shrunk, nu = sigmoid(eta), sigmoid(eta / math.sqrt(1 + math.pi / 8 * v)), model.nu
@@ -117,7 +144,7 @@ class SharedModel:
                 model.P = model.P + 2e-4 * (first_covariance() - model.P)
             for name, x in named:
                 weight = model.weights[name]
-                floor = 0.004 if name[0] == "dense" else 0.02
+                floor = 0.004 if name[0] in ("dense", "score") else 0.02
                 weight[0] += weight[1] * x * g * (y - p) / R
                 weight[1] = max(weight[1] * (1 - weight[1] * x * x * g * g / R), min(weight[1], floor))
         self.use = 0
@@ -127,6 +154,9 @@ class SharedModel:
         for c, x in enumerate(dense):
             self.squares[c] += x * x
         self.labels += len(dense) > 0
+        for token, x in [*more.get("features", ()), *more.get("context", ())]:
+            if token % 2:
+                self.numbers[self.number(token)].append(x)
 
     def read(self, means, going_on, after_click, clicks, feedback="last"):
         if self.stops:

@@ -118,7 +118,9 @@ def show_as_given(r, slots, shares):
 @kernel
 def described(v, w, q, token, place, dense):
     """Items as the shared model sees them; the request has one token, the query's topic, if there are topics."""
-    return Described(np.uint64(q), token, place, dense, w.topic[q : q + min(1, v.topics)])
+    none = place[:0]
+    topic = w.topic[q : q + min(1, v.topics)]
+    return Described(np.uint64(q), token, place, dense, topic, none, token[:0], w.topic[:0], none, none)
 
 
 def simulate(

@@ -369,6 +369,16 @@ def check_oracle_does_not_learn(policy: Policy) -> None:
         raise AssertionError("it can be started although it is an oracle")
 
 
+def _described(n: int) -> dict[str, Any]:
+    """All that may be known of the items of a request and of the request, number ``n``."""
+    return {
+        "crosses": ["token"],
+        "features": [{"kind": str(i % 2), "size": float(i * n)} for i in range(len(ITEMS))],
+        "context": {"day": str(n % 7), "hour": n % 24},
+        "scores": [float(i * i) for i in range(len(ITEMS))],
+    }
+
+
 def check_prior_is_pure(policy: Policy) -> None:
     """The shared model, if there is one, gives every item a proper prior, and is not changed by that."""
     if not _shares(policy):
@@ -377,8 +387,7 @@ def check_prior_is_pure(policy: Policy) -> None:
     for query, ranking, clicks in _traffic(policy, model, 60):
         before = model.to_bytes()
         for ordered in (True, False):
-            prior = model.prior(describe(query, ITEMS, ordered=ordered, crosses=["token"]))
-            again = model.prior(describe(query, ITEMS, ordered=ordered, crosses=["token"]))
+            prior, again = (model.prior(describe(query, ITEMS, ordered=ordered, **_described(7))) for _ in range(2))
             _require(_bits(prior.counts) == _bits(again.counts), "two calls gave different priors")
             proper = np.isfinite(prior.counts).all() and (prior.counts > 0).all()
             _require(bool(proper), f"not a proper prior: {prior.counts.tolist()}")
@@ -398,8 +407,9 @@ def check_folds_are_independent(policy: Policy) -> None:
     lists = []
     for n, user in enumerate(users(200)):
         query = _QUERIES[n % len(_QUERIES)]
-        ranking = together[query].rank(ITEMS)
-        other = apart[query].rank(ITEMS, prior=model.prior(describe(query, ITEMS)))
+        known = _described(n) if n % 3 else {}
+        ranking = together[query].rank(ITEMS, **known)
+        other = apart[query].rank(ITEMS, prior=model.prior(describe(query, ITEMS, **known)))
         _require(ranking == other, f"{ranking}, but {other} with the prior alone")
         clicks = clicks_of(ranking, user)
         together[query].update(ranking, clicks)

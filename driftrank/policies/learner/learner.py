@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
 from sys import getsizeof
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.kernels.rng import key_of, policy_key, run_key
+from driftrank.kernels.structures import Described
 from driftrank.policies.alarms import Alarm, forget_alarms, read_alarms
 from driftrank.policies.base import Policy, RankingProblem
 from driftrank.policies.estimates import Belief, belief
@@ -163,6 +164,9 @@ class Learner:
         ordered: bool = True,
         dense: Any = None,
         crosses: Sequence[str | int] = (),
+        features: Any = None,
+        context: Any = None,
+        scores: Any = None,
         prior: Prior | None = None,
     ) -> RankedItems:
         """The list to show.
@@ -170,9 +174,9 @@ class Learner:
         ``candidates`` limits it to some of the items, ``k`` makes it shorter, ``now`` is the time (the step by
         default), ``key`` its randomness (by default from the learner's seed and step: a second call returns the same).
 
-        With a shared model, the order of the candidates is the caller's unless ``ordered`` is False; ``dense`` and
-        ``crosses`` describe them as for :func:`~driftrank.policies.learner.described.describe`. ``prior`` replaces
-        what the model says.
+        With a shared model, the order of the candidates is the caller's unless ``ordered`` is False; ``dense``,
+        ``crosses``, ``features``, ``context`` and ``scores`` describe them as for
+        :func:`~driftrank.policies.learner.described.describe`. ``prior`` replaces what the model says.
         """
         compiled = self.compiled
         offer = self._candidates(candidates)
@@ -187,7 +191,10 @@ class Learner:
         memo = np.empty(length * self.policy.memo)
         memo.fill(-1.0)
         event = self._event(now, key)
-        prior = self._prior(offer, ordered, dense, crosses, prior)
+        prior = self._prior(
+            offer, prior, ordered=ordered, dense=dense, crosses=crosses, features=features, context=context,
+            scores=scores,
+        )  # fmt: skip
         scratch = np.empty(compiled.scratch_for(len(offer.token)))
         self._call(templates.rank_step, event, *self._with_prior(offer, prior), items, score, memo, scratch)
         propensities = memo[:: self.policy.memo].copy() if self.policy.propensities else None
@@ -221,19 +228,16 @@ class Learner:
         candidates: Sequence[Item] | None = None,
         *,
         shared: SharedModel | None = None,
-        ordered: bool = True,
-        places: Any = None,
+        **description: Any,
     ) -> Prior:
         """The prior of candidates in the caller's order, from ``shared`` or the learner's own model.
 
-        ``places`` states other places, from 1 (0: none).
+        They are described by keywords as for :func:`~driftrank.policies.learner.described.describe`.
         """
         shared = shared or self.shared
         if shared is None:
             raise ValueError("shared: must be given to a learner without a shared model")
-        offer = self._candidates(candidates)
-        tokens = offer.tokens
-        return shared.prior(describe(self._query, range(len(tokens)), ordered=ordered, places=places, tokens=tokens))
+        return shared.prior(self._description(self._candidates(candidates), description))
 
     def update(
         self, ranking: Sequence[Item], clicks: Any = None, *, item: Item | None = None, now: float | None = None
@@ -278,7 +282,7 @@ class Learner:
             return {}
         offer = self._candidates(None)
         out = np.zeros(len(offer.slots))
-        prior = self._with_prior(offer, self._prior(offer))
+        prior = self._with_prior(offer, self._prior(offer, None))
         self._call(templates.scores_step, self._event(now, None), *prior, out)
         return dict(zip(self._slot_of, out.tolist(), strict=True))
 
@@ -287,12 +291,13 @@ class Learner:
         candidates: Sequence[Item] | None = None,
         *,
         now: float | None = None,
-        ordered: bool = True,
         prior: Prior | None = None,
+        **description: Any,
     ) -> dict[Item, Belief]:
         """The policy's belief about every item, or every candidate: estimate, bonus, samples and score.
 
-        With a shared model also the mean and strength of the prior, which are those that ``rank`` would use.
+        With a shared model also the mean and strength of the prior, which are those that ``rank`` would use for
+        candidates that are described by the same keywords, and what the columns of the model add to its logit.
 
         >>> import driftrank as dr
         >>> learner = dr.CascadeUCB1().start(["a", "b"], k=1)
@@ -307,12 +312,15 @@ class Learner:
         n = len(offer.slots)
         estimate, samples, score = (np.zeros(n) for _ in range(3))
         event = self._event(now, None)
-        prior = self._prior(offer, ordered, prior=prior)
+        prior = self._prior(offer, prior, **description)
         arguments = self._with_prior(offer, prior)
         self._call(templates.believe_step, event, *arguments, estimate, samples)
         self._call(templates.scores_step, event, *arguments, score)
-        mean, strength = ([None] * n, [None] * n) if prior is None else (prior.mean.tolist(), prior.strength.tolist())
-        rows = zip(estimate.tolist(), samples.tolist(), score.tolist(), mean, strength, strict=True)
+        of_prior: Iterable[tuple[Any, Any, Any]] = repeat((None, None, None), n)
+        if prior is not None:
+            of_prior = zip(prior.mean.tolist(), prior.strength.tolist(), prior.because(), strict=True)
+        learnt = zip(estimate.tolist(), samples.tolist(), score.tolist(), strict=True)
+        rows = [(*counted, *known) for counted, known in zip(learnt, of_prior, strict=True)]
         optimistic = self.policy.optimistic
         return {offer.names[slot]: belief(*row, optimistic) for slot, row in zip(offer.slots, rows, strict=True)}
 
@@ -322,8 +330,8 @@ class Learner:
         k: int | None = None,
         *,
         seen: bool = False,
-        ordered: bool = True,
         prior: Prior | None = None,
+        **description: Any,
     ) -> list[Item]:
         """The items with the largest estimates, without exploration.
 
@@ -334,7 +342,7 @@ class Learner:
         compiled = self.compiled
         offer = self._candidates(candidates)
         slots = offer.slots
-        arguments = self._with_prior(offer, self._prior(offer, ordered, prior=prior))
+        arguments = self._with_prior(offer, self._prior(offer, prior, **description))
         if k is None:
             k = compiled.problem.K
         else:
@@ -555,14 +563,7 @@ class Learner:
         compiled = self.compiled
         compiled.step(template)(self._floats, self._ints, compiled.layout.offsets, compiled.row, *event, *arguments)
 
-    def _prior(
-        self,
-        offer: _Offer,
-        ordered: bool = True,
-        dense: Any = None,
-        crosses: Sequence[str | int] = (),
-        prior: Prior | None = None,
-    ) -> Prior | None:
+    def _prior(self, offer: _Offer, prior: Prior | None, **description: Any) -> Prior | None:
         """The prior of candidates: as given, or from the shared model; None if there is neither."""
         if prior is not None:
             if not self.compiled.shares:
@@ -571,15 +572,17 @@ class Learner:
                 raise ValueError(f"prior: of {len(prior.counts) // 2} items, there are {len(offer.slots)} candidates")
             return prior
         if self.shared is None:
-            if dense is not None or crosses:
-                name = "crosses" if dense is None else "dense"
-                raise ValueError(f"{name}: must not be given to a learner without a shared model")
+            for name, given in description.items():
+                if name != "ordered" and given is not None and not (name == "crosses" and not given):
+                    raise ValueError(f"{name}: must not be given to a learner without a shared model")
             return None
+        return self.shared.prior(self._description(offer, description))
+
+    def _description(self, offer: _Offer, description: dict[str, Any]) -> Described:
         items: Sequence[Item] = range(len(offer.slots))
-        if dense is not None:  # may be given by name
+        if any(isinstance(given, Mapping) for given in description.values()):  # by name
             items = [offer.names[slot] for slot in offer.slots.tolist()]
-        query, tokens = self._query, offer.tokens
-        return self.shared.prior(describe(query, items, ordered=ordered, dense=dense, crosses=crosses, tokens=tokens))
+        return describe(self._query, items, tokens=offer.tokens, **description)
 
     def _with_prior(
         self, offer: _Offer, prior: Prior | None

@@ -15,7 +15,14 @@ Item = Hashable
 def described_at(x: Described, numbers: NDArray[np.intp]) -> Described:
     """The description of some of the items."""
     dense = x.dense.reshape(len(x.item), -1)[numbers].ravel() if len(x.dense) else x.dense
-    return Described(x.query, x.item[numbers], x.place[numbers], dense, x.crosses)
+    score = x.score[numbers] if len(x.score) else x.score
+    out = x._replace(item=x.item[numbers], place=x.place[numbers], dense=dense, score=score)
+    if not len(x.begin):
+        return out
+    rows = [*numbers.tolist(), len(x.item)]
+    at = np.concatenate([np.arange(x.begin[row], x.begin[row + 1]) for row in rows])
+    begin = np.append(0, np.cumsum(x.begin[1:][rows] - x.begin[rows]))
+    return out._replace(begin=begin, named=x.named[at], value=x.value[at], scaled=np.empty(len(at)))
 
 
 class RankedItems(list[Item]):

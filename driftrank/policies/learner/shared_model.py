@@ -12,7 +12,7 @@ from driftrank.policies.base import Policy, RankingProblem
 from driftrank.policies.learner import serialization, templates
 from driftrank.policies.learner.click_vector import click_vector
 from driftrank.policies.learner.compiled_policy import CompiledPolicy
-from driftrank.policies.learner.ranked_items import RankedItems
+from driftrank.policies.learner.ranked_items import RankedItems, described_at
 
 #: the model does not depend on the problem
 _ANY_PROBLEM = RankingProblem(1, 1)
@@ -25,6 +25,7 @@ class Prior(NamedTuple):
     going_on: float  #: the probability that a user goes on after an item without a click
     described: Described
     after_click: float = 0.0  #: the same after a click
+    model: SharedModel | None = None  #: that it is from
 
     @property
     def A(self) -> NDArray[np.float64]:
@@ -43,6 +44,15 @@ class Prior(NamedTuple):
     def mean(self) -> NDArray[np.float64]:
         """The mean attraction of each item."""
         return self.A / self.strength
+
+    def at(self, numbers: NDArray[np.intp]) -> Prior:
+        """The prior of some of the items."""
+        counts, described = self.counts.reshape(-1, 2)[numbers].ravel(), described_at(self.described, numbers)
+        return self._replace(counts=counts, described=described)
+
+    def because(self) -> list[dict[str, float]]:
+        """By item, what each column of the model in use adds to the logit of its mean."""
+        return [{} for _ in self.A] if self.model is None else self.model.contributions(self.described)
 
 
 class SharedModel:
@@ -76,7 +86,7 @@ class SharedModel:
         self._check(described)
         counts = np.empty(2 * len(described.item))
         going_on, after_click = self._call(templates.shared_prior_step, *described, counts)
-        return Prior(counts, float(going_on), described, float(after_click))
+        return Prior(counts, float(going_on), described, float(after_click), self)
 
     def learn(self, ranking: RankedItems, clicks: Any = None) -> bool:
         """Learn from the clicks on a list, given as to ``learner.update``.
@@ -130,7 +140,11 @@ class SharedModel:
         model = cls.__new__(cls)
         model.policy = serialization.policy_of(header["shared"], header["version"])
         model._compile()
-        serialization.check_rows(parts, model.compiled.shared_layout)
+        layout = model.compiled.shared_layout
+        if len(parts.floats) == layout.begins.get(model.policy.shared_added):  # of a version without these fields
+            fresh = cls(model.policy)._floats[len(parts.floats) :]
+            parts = parts._replace(floats=np.append(parts.floats, fresh))
+        serialization.check_rows(parts, layout)
         model._floats, model._ints = parts.floats, parts.ints
         return model
 

@@ -41,15 +41,20 @@ def shared_init_step(floats, ints, o, row):
     SHARED_INIT(PARAMETERS(row), SHARED(floats, ints, o))
 
 
-def shared_prior_step(floats, ints, o, row, query, item, place, dense, crosses, out):
-    x = Described(query, item, place, dense, crosses)
+def shared_prior_step(
+    floats, ints, o, row, query, item, place, dense, crosses, score, begin, named, value, scaled, out,
+):  # fmt: skip
+    x = Described(query, item, place, dense, crosses, score, begin, named, value, scaled)
     return SHARED_PRIOR(PARAMETERS(row), SHARED(floats, ints, o), x, out)
 
 
-def shared_learn_step(floats, ints, o, row, key, query, item, place, dense, crosses, items, memo, clicks):
+def shared_learn_step(
+    floats, ints, o, row, key, query, item, place, dense, crosses, score, begin, named, value, scaled, items, memo,
+    clicks,
+):  # fmt: skip
     p = PARAMETERS(row)
     e, r = Event(1, 1.0, key), Ranking(items, memo[:0], memo, memo[:0])
-    x = Described(query, item, place, dense, crosses)
+    x = Described(query, item, place, dense, crosses, score, begin, named, value, scaled)
     SHARED_LEARN(p, SHARED(floats, ints, o), e, r, x, clicks, OBSERVED(p, e, r, clicks))
 
 

@@ -101,10 +101,10 @@ class PriorRegimeTS(Policy):
         A learner that was started with ``slots`` keeps a state of at most so many items (and at least of K); beyond, it
         forgets those that were observed least.
     hash_bits
-        b: queries, items and crosses have :math:`2^b` weights each in the shared model, of
-        :math:`12 \cdot 2^b` floats: 3.1 MB at b = 15.
+        b: queries, items with their named features, and crosses have :math:`2^b` weights each in the shared model, of
+        :math:`12 \cdot 2^b` floats: 3.1 MB at b = 15; 24 kB more are the scales of named numbers.
     dense
-        The most features of an item.
+        The most features of an item that are given as a vector.
     shrink_strength
         True: a prior is also weaker if the shared model is uncertain of its mean.
 
@@ -132,6 +132,8 @@ class PriorRegimeTS(Policy):
     choices = {**Policy.choices, "ties": TIES}
     claims: ClassVar[tuple[str, ...]] = ("stationary", "abrupt", "drift")
     memo: ClassVar[int] = MEMO
+    version: ClassVar[int] = 2  # 1 did not count how often users go on after a click
+    shared_added: ClassVar[str] = "score"
 
     feedback: str = "last"  # type: ignore[misc]
     stops: bool = True

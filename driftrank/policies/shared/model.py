@@ -1,10 +1,13 @@
 r"""The shared model: an additive logistic model of attraction, with hashed weights and a choice between nested models.
 
 The logit of the attraction of an item in a request is a sum over columns: the *curve* over its place in the caller's
-order, or the *bias* if there is none; the *query*; the *item*; *dense* features; *crosses* of the request's tokens with
-the item. Model 0 has the curve or bias only, model 1 also the query, model 2 also item and features, model 3 also
-crosses. They run side by side, and lists use the one whose prequential likelihood is best; the simpler one in doubt.
-That makes sharing safe if there is nothing to share.
+order, or the *bias* if there is none, and the caller's *score*; the *query*; the *item* and its *features*, dense and
+named; *crosses* of what is known of the request, its tokens and named features, with the item and its named features.
+Model 0 has curve or bias and score only, model 1 also the query, model 2 also item and features, model 3 also crosses.
+They run side by side, and lists use the one whose prequential likelihood is best; the simpler one in doubt. That makes
+sharing safe if there is nothing to share.
+
+Named features (:mod:`driftrank.policies.shared.named_features`) have hashed weights, among those of items.
 
 Every weight has a mean and a variance; those of the curve have a full covariance. A label y of a pair that had S clicks
 in n observations moves all weights of a model in one Kalman step on the pair's own predictive,
@@ -36,6 +39,14 @@ from driftrank.kernels.layout import Field, field, integers
 from driftrank.kernels.rng import derive
 from driftrank.kernels.structures import Described
 from driftrank.policies.shared.memo import MEMO, memo_lost
+from driftrank.policies.shared.named_features import (
+    SCALE,
+    SCALE_BITS,
+    learn_scales,
+    named_at,
+    named_weight,
+    scale_named,
+)
 from driftrank.policies.shared.place_curve import (
     FIRST_CURVE,
     FIRST_SPREAD,
@@ -53,9 +64,10 @@ MODELS = 4
 #: the first model that has the column of the query; those of items and features; those of crosses
 _WITH_QUERY, _WITH_ITEMS, _WITH_CROSSES = 1, 2, 3
 #: kinds of hashed columns: branches of their hashes
-_QUERY, _ITEM, _CROSS = 1, 2, 3
+_QUERY, _ITEM, _CROSS, _FEATURE, _FEATURE_CROSS = 1, 2, 3, 4, 5
 #: the variance of a weight before any label. Features and crosses are divided by the square root of their number.
 _BIAS_VARIANCE, _QUERY_VARIANCE, _ITEM_VARIANCE, _CROSS_VARIANCE, _DENSE_VARIANCE = 4.0, 0.25, 1.0, 0.5, 1.0
+_SCORE_VARIANCE = 0.25
 #: the smallest variances, which they keep for ever
 _FLOOR, _DENSE_FLOOR = 0.02, 0.004
 #: pairs observed more often do not move strengths and evidence: they say more about changes
@@ -91,6 +103,8 @@ def shared_fields(p: Mapping[str, Any]) -> dict[str, Field]:
         "item": field(MODELS - _WITH_ITEMS, size, 2),
         "cross": field(MODELS - _WITH_CROSSES, size, 2),
         "use": integers(1),
+        "score": field(MODELS, 2),
+        "scale": field(2 ** min(p["hash_bits"], SCALE_BITS), SCALE),
     }
 
 
@@ -107,6 +121,7 @@ def shared_init(p, h):
     _fill(h.query, _QUERY_VARIANCE)
     _fill(h.item, _ITEM_VARIANCE)
     _fill(h.cross, _CROSS_VARIANCE)
+    _fill(h.score, _SCORE_VARIANCE)
 
 
 @kernel
@@ -114,6 +129,7 @@ def shared_prior(p, h, x, out):
     """Write the prior of every described item, from the model in use."""
     j = np.int64(h.use[0])
     q = _column(p, _QUERY, x.query, 0)
+    scale_named(p, h, x, 0, x.named.shape[0])
     for i in range(x.item.shape[0]):
         k, f = _knot(x.place[i])
         eta, v = _logit(p, h, j, x, i, k, f, q, _column(p, _ITEM, x.item[i], 0))
@@ -144,6 +160,9 @@ def shared_learn(p, h, e, r, x, clicks, observed):
 def _learn_label(p, h, x, i, q, S, n, y):
     a = _column(p, _ITEM, x.item[i], 0)
     k, f = _knot(x.place[i])
+    named_begin, named_end, context_begin, context_end = named_at(x, i)
+    scale_named(p, h, x, named_begin, named_end)
+    scale_named(p, h, x, context_begin, context_end)
     use = 0
     for j in range(MODELS):
         eta, v = _logit(p, h, j, x, i, k, f, q, a)
@@ -168,6 +187,8 @@ def _learn_label(p, h, x, i, q, S, n, y):
         h.squares[c] += x.dense[i * d + c] * x.dense[i * d + c]
     if d > 0:
         h.labels[0] += 1.0
+    learn_scales(p, h, x, named_begin, named_end)
+    learn_scales(p, h, x, context_begin, context_end)
 
 
 @kernel
@@ -187,6 +208,9 @@ def _logit(p, h, j, x, i, k, f, q, a):
     else:
         eta = h.bias[2 * j]
         v = h.bias[2 * j + 1]
+    if x.score.shape[0] > 0:
+        eta += h.score[2 * j] * x.score[i]
+        v += h.score[2 * j + 1] * x.score[i] * x.score[i]
     size = np.int64(1) << p.hash_bits
     if j >= _WITH_QUERY:
         w = 2 * ((j - _WITH_QUERY) * size + q)
@@ -202,13 +226,28 @@ def _logit(p, h, j, x, i, k, f, q, a):
             value = _scaled(h, x.dense[i * d + c], c, d)
             eta += h.dense[w] * value
             v += h.dense[w + 1] * value * value
-        if j >= _WITH_CROSSES and x.crosses.shape[0] > 0:
+        begin, end, context_begin, context_end = named_at(x, i)
+        unit = named_weight(end - begin)
+        for c in range(begin, end):
+            w = 2 * ((j - _WITH_ITEMS) * size + _column(p, _FEATURE, x.named[c], 0))
+            value = x.scaled[c] * unit
+            eta += h.item[w] * value
+            v += h.item[w + 1] * value * value
+        of_request = x.crosses.shape[0] + context_end - context_begin
+        if j >= _WITH_CROSSES and of_request > 0:
             first = (j - _WITH_CROSSES) * size
-            value = 1.0 / np.sqrt(np.float64(x.crosses.shape[0]))
-            for c in range(x.crosses.shape[0]):
-                w = 2 * (first + _column(p, _CROSS, x.crosses[c], x.item[i]))
-                eta += h.cross[w] * value
-                v += h.cross[w + 1] * value * value
+            unit = 1.0 / np.sqrt(np.float64(of_request * (1 + end - begin)))
+            for t in range(of_request):
+                token, factor = _of_request(x, t, context_begin)
+                factor *= unit
+                w = 2 * (first + _column(p, _CROSS, token, x.item[i]))
+                eta += h.cross[w] * factor
+                v += h.cross[w + 1] * factor * factor
+                for c in range(begin, end):
+                    w = 2 * (first + _column(p, _FEATURE_CROSS, token, x.named[c]))
+                    value = x.scaled[c] * factor
+                    eta += h.cross[w] * value
+                    v += h.cross[w + 1] * value * value
     return eta, v
 
 
@@ -219,6 +258,8 @@ def _move(p, h, j, x, i, k, f, q, a, step, shrink):
         move_curve(h, j, k, f, step, shrink)
     else:
         _move_weight(h.bias, 2 * j, 1.0, step, shrink, _FLOOR)
+    if x.score.shape[0] > 0:
+        _move_weight(h.score, 2 * j, x.score[i], step, shrink, _DENSE_FLOOR)
     size = np.int64(1) << p.hash_bits
     if j >= _WITH_QUERY:
         _move_weight(h.query, 2 * ((j - _WITH_QUERY) * size + q), 1.0, step, shrink, _FLOOR)
@@ -228,12 +269,32 @@ def _move(p, h, j, x, i, k, f, q, a, step, shrink):
         for c in range(d):
             value = _scaled(h, x.dense[i * d + c], c, d)
             _move_weight(h.dense, 2 * ((j - _WITH_ITEMS) * p.dense + c), value, step, shrink, _DENSE_FLOOR)
-        if j >= _WITH_CROSSES and x.crosses.shape[0] > 0:
+        begin, end, context_begin, context_end = named_at(x, i)
+        unit = named_weight(end - begin)
+        for c in range(begin, end):
+            w = (j - _WITH_ITEMS) * size + _column(p, _FEATURE, x.named[c], 0)
+            _move_weight(h.item, 2 * w, x.scaled[c] * unit, step, shrink, _FLOOR)
+        of_request = x.crosses.shape[0] + context_end - context_begin
+        if j >= _WITH_CROSSES and of_request > 0:
             first = (j - _WITH_CROSSES) * size
-            value = 1.0 / np.sqrt(np.float64(x.crosses.shape[0]))
-            for c in range(x.crosses.shape[0]):
-                w = first + _column(p, _CROSS, x.crosses[c], x.item[i])
-                _move_weight(h.cross, 2 * w, value, step, shrink, _FLOOR)
+            unit = 1.0 / np.sqrt(np.float64(of_request * (1 + end - begin)))
+            for t in range(of_request):
+                token, factor = _of_request(x, t, context_begin)
+                factor *= unit
+                w = first + _column(p, _CROSS, token, x.item[i])
+                _move_weight(h.cross, 2 * w, factor, step, shrink, _FLOOR)
+                for c in range(begin, end):
+                    w = first + _column(p, _FEATURE_CROSS, token, x.named[c])
+                    _move_weight(h.cross, 2 * w, x.scaled[c] * factor, step, shrink, _FLOOR)
+
+
+@kernel
+def _of_request(x, t, context_begin):
+    """Token and value of what is known of the request, number ``t``: its tokens, then its named features."""
+    n = x.crosses.shape[0]
+    if t < n:
+        return x.crosses[t], 1.0
+    return x.named[context_begin + t - n], x.scaled[context_begin + t - n]
 
 
 @kernel
@@ -272,24 +333,39 @@ def _sigmoid(z):
 
 
 def contributions(p: Mapping[str, Any], h: Mapping[str, NDArray[Any]], x: Described) -> list[dict[str, float]]:
-    """By described item, the parts of its logit in the model in use: place or bias, query, item, features, crosses."""
+    """By described item, the parts of its logit in the model in use: place or bias, score, query, item, features,
+    crosses."""
     row, state = SimpleNamespace(**p), SimpleNamespace(**{name: values.ravel() for name, values in h.items()})
     j, size = int(state.use[0]), 1 << int(p["hash_bits"])
-    d, m = len(x.dense) // max(1, len(x.item)), len(x.crosses)
+    d = len(x.dense) // max(1, len(x.item))
+    scale_named(row, state, x, 0, len(x.named))
     out = []
     for i in range(len(x.item)):
         k, f = _knot(x.place[i])
         part = {"place": float(curve_at(state, j, k, f)[0])} if k >= 0 else {"bias": float(state.bias[2 * j])}
+        if len(x.score):
+            part["score"] = float(state.score[2 * j] * x.score[i])
         if j >= _WITH_QUERY:
             part["query"] = float(h["query"][j - _WITH_QUERY, _column(row, _QUERY, x.query, 0), 0])
+        begin, end, context_begin, context_end = named_at(x, i)
         if j >= _WITH_ITEMS:
-            part["item"] = float(h["item"][j - _WITH_ITEMS, _column(row, _ITEM, x.item[i], 0), 0])
-            if d:
-                values = [_scaled(state, x.dense[i * d + c], c, d) for c in range(d)]
-                part["features"] = float(h["dense"][j - _WITH_ITEMS, :d, 0] @ values)
+            weights = h["item"].reshape(-1, size, 2)[j - _WITH_ITEMS, :, 0]
+            part["item"] = float(weights[_column(row, _ITEM, x.item[i], 0)])
+            values = [_scaled(state, x.dense[i * d + c], c, d) for c in range(d)]
+            named = [weights[_column(row, _FEATURE, x.named[c], 0)] * x.scaled[c] for c in range(begin, end)]
+            if values or named:
+                dense = float(h["dense"][j - _WITH_ITEMS, :d, 0] @ values)
+                part["features"] = dense + float(sum(named) * named_weight(end - begin))
+        m = len(x.crosses) + context_end - context_begin
         if j >= _WITH_CROSSES and m:
-            columns = [_column(row, _CROSS, token, x.item[i]) for token in x.crosses]
-            part["crosses"] = float(h["cross"].reshape(-1, size, 2)[j - _WITH_CROSSES, columns, 0].sum() / np.sqrt(m))
+            weights = h["cross"].reshape(-1, size, 2)[j - _WITH_CROSSES, :, 0]
+            total = 0.0
+            for t in range(m):
+                token, factor = _of_request(x, t, context_begin)
+                crossed = [_column(row, _FEATURE_CROSS, token, x.named[c]) for c in range(begin, end)]
+                total += weights[_column(row, _CROSS, token, x.item[i])] * factor
+                total += (weights[crossed] @ x.scaled[begin:end]) * factor
+            part["crosses"] = float(total / np.sqrt(m * (1 + end - begin)))
         out.append(part)
     return out
 
@@ -298,7 +374,8 @@ def summary(p: Mapping[str, Any], h: Mapping[str, NDArray[Any]]) -> dict[str, An
     """The model in use: its columns, the strength of its priors, how often users go on, attraction by place."""
     state = SimpleNamespace(**{name: values.ravel() for name, values in h.items()})
     j = int(state.use[0])
-    columns = ["place"] + ["query"] * (j >= _WITH_QUERY) + ["item", "features"] * (j >= _WITH_ITEMS)
+    columns = ["place"] + ["score"] * int(state.score[2 * j + 1] < _SCORE_VARIANCE)  # of any label
+    columns += ["query"] * (j >= _WITH_QUERY) + ["item", "features"] * (j >= _WITH_ITEMS)
     curve = {}
     for k in range(KNOTS):
         eta, v = curve_at(state, j, *_knot(float(2**k)))

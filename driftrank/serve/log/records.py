@@ -38,6 +38,8 @@ class Ranked(Struct, frozen=True, tag="ranked", tag_field="kind", omit_defaults=
     query_since: int = 0
     #: of the items shown, in the caller's order, from 1, for the shared model; empty: there is no order, or no model
     places: list[int] = []
+    #: scores, features and context of the items shown, for the shared model; packed, None: there are none
+    described: bytes | None = None
 
 
 class Activated(Struct, frozen=True, tag="activated", tag_field="kind"):
@@ -93,6 +95,7 @@ class Warm(Struct, frozen=True, tag="warm", tag_field="kind", omit_defaults=True
     #: as in an impression, if the policy has a shared model; made when the row was sent. Its places are the positions.
     memo: bytes | None = None
     key: int = 0
+    described: bytes | None = None  #: as in an impression
 
 
 class RankerSet(Struct, frozen=True, tag="ranker", tag_field="kind"):

@@ -10,18 +10,22 @@ import numpy as np
 from msgspec import Struct, msgpack
 from numpy.typing import NDArray
 
+from driftrank.kernels.structures import Described
 from driftrank.policies.base import Policy, RankingProblem
 from driftrank.policies.learner.compiled_policy import CompiledPolicy
 from driftrank.policies.learner.described import describe
 from driftrank.policies.learner.learner import Learner
-from driftrank.policies.learner.ranked_items import RankedItems
+from driftrank.policies.learner.ranked_items import RankedItems, described_at
 from driftrank.policies.learner.shared_model import SharedModel
+from driftrank.serve.log.description import pack_description, unpack_description
 from driftrank.serve.log.records import Ranked, Warm
 from driftrank.wire import ItemId
 
 _FORMAT = 1
 #: bytes of the Python objects around a learner, about; of an item whose state is a query's, besides the tables
 _AROUND, _PER_ITEM, _PER_OBSERVED = 1500, 150, 24
+#: the most items of a query whose descriptions are kept
+_MOST_DESCRIBED = 20
 #: bytes that a shared model may take even if the memory for queries is smaller
 _MOST_MODEL = 2**26
 
@@ -43,12 +47,16 @@ class _SavedWithPlaces(_Saved, array_like=True):
     places: list[int] = []  # in the same order
 
 
+class _SavedWithDescriptions(_SavedWithPlaces, array_like=True):
+    described: list[tuple[int, bytes]] = []  # of the items with these numbers in that order
+
+
 class Query:
     """The state of one query. Changed only by folding records."""
 
     __slots__ = (
-        "all_seen", "clicks", "impressions", "learner", "nbytes", "now", "places", "seen", "seq", "since", "sweep",
-        "version",
+        "all_seen", "clicks", "described", "impressions", "learner", "nbytes", "now", "places", "seen", "seq", "since",
+        "sweep", "version",
     )  # fmt: skip
 
     def __init__(self, learner: Learner, since: int) -> None:
@@ -61,6 +69,8 @@ class Query:
         self.now = 0.0  #: the time of the last update
         self.seen: dict[ItemId, float] = {}  #: when an item was last offered; the items of the learner
         self.places: dict[ItemId, int] = {}  #: where the caller had it when it was last shown, if there is an order
+        #: scores, features and context of the items that were shown last, oldest first, to explain their priors
+        self.described: dict[ItemId, bytes] = {}
         self.all_seen = 0.0  #: when all of them were
         self.sweep = 0.0  #: when to forget vanished items next
         self.measure()
@@ -74,6 +84,7 @@ class Query:
         tables = _PER_ITEM * len(self.seen)
         if self.learner.open:
             tables = getsizeof(self.seen) + getsizeof(self.places) + _PER_OBSERVED * len(self.seen)
+            tables += getsizeof(self.described) + sum(map(getsizeof, self.described.values()))
         self.nbytes = self.learner.nbytes + _AROUND + tables
 
     def fits(self, policy: Policy, k: int) -> bool:
@@ -86,6 +97,14 @@ class Query:
     def missing(self, items: Iterable[ItemId]) -> list[ItemId]:
         """The items that the learner does not have."""
         return [item for item in items if item not in self.seen]
+
+    def check(self) -> None:
+        """Raise ``ValueError`` if it has descriptions that its policy could not have made."""
+        most = getattr(self.learner.policy, "dense", 0)
+        for packed in self.described.values():
+            x = unpack_description(packed, describe("", [0]))
+            if len(x.dense) > most:
+                raise ValueError(f"a description with {len(x.dense)} features, at most {most} are allowed")
 
     # -- folding ---------------------------------------------------------------------------------------------------
 
@@ -142,13 +161,30 @@ class Query:
             items: list[ItemId] = self.learner.items  # type: ignore[assignment]
             self.seen = {item: self.seen.get(item, now) for item in items}
             self.places = {item: place for item, place in self.places.items() if item in self.seen}
+            self.described = {item: packed for item, packed in self.described.items() if item in self.seen}
         places = getattr(ranking, "places", None)
         if places is not None:
             for item, place in zip(ranking, places.astype(int).tolist(), strict=True):
                 if item in self.seen:
                     self.places[item] = place
+        described = getattr(ranking, "described", None)
+        if described is not None:
+            self._describe(ranking, described)
         if added:
             self.measure()
+
+    def _describe(self, ranking: Sequence[ItemId], described: Described) -> None:
+        """Note what was known of the items shown."""
+        known = len(described.score) or len(described.dense) or len(described.begin)
+        if not known and not self.described:
+            return
+        for n, item in enumerate(ranking):
+            self.described.pop(item, None)
+            packed = pack_description(described_at(described, np.array([n]))) if item in self.seen else None
+            if packed is not None:
+                self.described[item] = packed
+        for item in list(self.described)[:-_MOST_DESCRIBED]:
+            del self.described[item]
 
     def _forget_items(self, before: float) -> None:
         if self.all_seen >= before:
@@ -159,6 +195,7 @@ class Query:
             for item in vanished:
                 del self.seen[item]
                 self.places.pop(item, None)
+                self.described.pop(item, None)
             self.measure()
 
     # -- saving ----------------------------------------------------------------------------------------------------
@@ -170,14 +207,17 @@ class Query:
             _FORMAT, self.since, self.seq, self.impressions, self.clicks, self.now, self.all_seen, self.sweep,
             [self.seen[item] for item in items], learner.to_bytes(),
         )  # fmt: skip
-        if not self.places:
-            return msgpack.encode(_Saved(*saved))
-        return msgpack.encode(_SavedWithPlaces(*saved, [self.places.get(item, 0) for item in items]))
+        places = [self.places.get(item, 0) for item in items]
+        if self.described:
+            number = {item: n for n, item in enumerate(items)}
+            described = [(number[item], packed) for item, packed in self.described.items()]
+            return msgpack.encode(_SavedWithDescriptions(*saved, places, described))
+        return msgpack.encode(_SavedWithPlaces(*saved, places) if self.places else _Saved(*saved))
 
     @classmethod
     def from_bytes(cls, body: bytes) -> Query:
         """Raises ``ValueError`` if it is not a saved query."""
-        saved = msgpack.decode(body, type=_SavedWithPlaces)
+        saved = msgpack.decode(body, type=_SavedWithDescriptions)
         if saved.format != _FORMAT:
             raise ValueError(f"a query in format {saved.format}, this version reads {_FORMAT}")
         out = cls(Learner.from_bytes(saved.learner), saved.since)
@@ -187,13 +227,15 @@ class Query:
         out.seen = dict(zip(items, saved.seen, strict=True))
         if saved.places:
             out.places = {item: place for item, place in zip(items, saved.places, strict=True) if place}
+        out.described = {items[n]: packed for n, packed in saved.described if 0 <= n < len(items)}
         out.measure()
         return out
 
 
 def served_list(record: Ranked | Warm, policy: Policy, n: int | None = None) -> Sequence[ItemId]:
     """The first ``n`` items of an impression, or of a row of an old log, as learners and the shared model get them."""
-    shown = (record.shown if isinstance(record, Ranked) else record.ranking)[:n]
+    every = record.shown if isinstance(record, Ranked) else record.ranking
+    shown = every[:n]
     if record.memo is None and isinstance(record, Warm):
         return shown
     n, width = len(shown), policy.memo
@@ -201,8 +243,12 @@ def served_list(record: Ranked | Warm, policy: Policy, n: int | None = None) -> 
         return RankedItems(shown, np.zeros(n), np.full(n * width, -1.0), record.key)  # type: ignore[return-value]
     memo, described = np.frombuffer(record.memo, "<f8")[: n * width].copy(), None
     if policy.shares:
-        places = record.places[:n] if isinstance(record, Ranked) else range(1, n + 1)
-        described = describe(record.query, shown, ordered=False, places=np.array(places, float) if places else None)
+        places = record.places if isinstance(record, Ranked) else range(1, len(every) + 1)
+        described = describe(record.query, every, ordered=False, places=np.array(places, float) if places else None)
+        if record.described is not None:
+            described = unpack_description(record.described, described)
+        if n < len(every):
+            described = described_at(described, np.arange(n))
     return RankedItems(shown, np.zeros(n), memo, record.key, described=described)  # type: ignore[return-value]
 
 

@@ -33,10 +33,14 @@ def test_compiled_equals_interpreted():
     order = ["ant", "bee", "cat", "dog", "elk", "fox"]
     dense = {item: [len(item) + n, -0.5 * n] for n, item in enumerate(order)}
     for n, user in enumerate(users(200)):
-        rankings = [
-            learner.rank(order[n % 3 :], dense=dense, crosses=["t", "u"][: n % 3], ordered=n % 5 > 0)
-            for learner in learners
-        ]
+        described = {
+            "dense": dense,
+            "crosses": ["t", "u"][: n % 3],
+            "features": {item: {"legs": 4 * (item != "ant"), "first": item[0]} for item in order} if n % 7 else None,
+            "context": {"hour": n % 24, "day": str(n % 5)} if n % 4 else None,
+            "scores": {item: 1.0 / len(item) + n for n, item in enumerate(order)} if n % 6 else None,
+        }
+        rankings = [learner.rank(order[n % 3 :], ordered=n % 5 > 0, **described) for learner in learners]
         assert rankings[0] == rankings[1]
         assert rankings[0].memo.tobytes() == rankings[1].memo.tobytes()
         for learner, ranking in zip(learners, rankings, strict=True):

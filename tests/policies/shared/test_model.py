@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from driftrank.kernels.rng import key_of
+from driftrank.policies.learner import serialization
 from driftrank.policies.learner.described import describe
 from driftrank.policies.learner.ranked_items import RankedItems, described_at
 from driftrank.policies.learner.shared_model import SharedModel
@@ -17,10 +17,15 @@ from tests.reference.shared_model import SharedModel as PlainModel
 POLICY = PriorRegimeTS(hash_bits=10, stops=False)
 
 
+def taught(model, x, y, S, n):
+    """Teach a model the label of the one item of a description."""
+    memo = np.array([1.0, 1.0, S, n, 0.5, 1.0, 0.0])
+    assert model.learn(RankedItems(["i"], np.zeros(1), memo, 7, None, x), [y])
+
+
 def label(model, y, S, n, query="q", item="i", **described):
     """Teach a model one label."""
-    memo = np.array([1.0, 1.0, S, n, 0.5, 1.0, 0.0])
-    assert model.learn(RankedItems([item], np.zeros(1), memo, 7, None, describe(query, [item], **described)), [y])
+    taught(model, describe(query, [item], **described), y, S, n)
 
 
 def weights(model, query="q", item="i"):
@@ -151,7 +156,7 @@ def test_a_column_without_variance_is_absent():
 
 
 def labels_of_a_small_world(seed=0, n=400):
-    """Labels of eight queries and twelve items, with and without a place, features and crosses."""
+    """Labels of eight queries and twelve items, and their description, with and without each of its parts."""
     generator = np.random.default_rng(seed)
     for _ in range(n):
         query, item = int(generator.integers(8)), int(generator.integers(12))
@@ -161,21 +166,46 @@ def labels_of_a_small_world(seed=0, n=400):
         place = int(generator.integers(0, 9)) * int(generator.integers(1, 700))
         dense = generator.normal(size=3).round(3).tolist() if generator.random() < 0.8 else []
         crosses = [f"t{i}" for i in range(int(generator.integers(0, 3)))]
-        yield int(generator.random() < attraction), S, looks, query, item, place, dense, crosses
+        named = {"kind": "abc"[item % 3], "tags": ["x", "y"][: item % 3], "price": item + 100.0, "new": item < 2}
+        described = {
+            "places": [place],
+            "dense": [dense] if dense else None,
+            "crosses": crosses,
+            "features": [dict(list(named.items())[: int(generator.integers(0, 5))])],
+            "context": {"age": float(generator.normal()), "device": "pt"[query % 2]} if query % 4 else None,
+        }
+        score = float(generator.normal()) if query % 2 else None
+        yield int(generator.random() < attraction), S, looks, query, item, score, described
+
+
+def with_score(x, score):
+    """A description of one item with a standardised score: in a request of one item that would be 0."""
+    return x if score is None else x._replace(score=np.array([score]))
+
+
+def plain_description(x):
+    """The description of one item as the plain version takes it."""
+    pairs = [*zip(x.named.tolist(), x.value.tolist(), strict=True)]
+    n = int(x.begin[1])
+    return {
+        "place": x.place[0], "dense": x.dense.tolist(), "crosses": x.crosses.tolist(), "features": pairs[:n],
+        "context": pairs[n:], "score": x.score[0] if len(x.score) else None,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("shrink", [False, True])
 def test_same_numbers_as_the_plain_version(shrink):
     model, plain = SharedModel(POLICY.replace(shrink_strength=shrink)), PlainModel(10, shrink, stops=False)
     used = set()
-    for y, S, n, query, item, place, dense, crosses in labels_of_a_small_world():
-        tokens = [key_of(c) for c in crosses]
-        x = describe(query, [item], places=[place], dense=[dense] if dense else None, crosses=crosses)
+    for y, S, n, query, item, score, described in labels_of_a_small_world():
+        x = with_score(describe(query, [item], **described), score)
+        same = plain_description(x)
         prior = model.prior(x)
-        expected = plain.prior(query, item, place, dense, tokens)
-        assert prior.counts == pytest.approx(expected, rel=1e-9)
-        label(model, y, S, n, query, item, places=[place], dense=[dense] if dense else None, crosses=crosses)
-        plain.label(y, S, n, query, item, place, dense, tokens)
+        assert prior.counts == pytest.approx(plain.prior(query, item, **same), rel=1e-9)
+        eta = plain.logit(plain.use, plain.columns(plain.use, query, item, **same))[0]
+        assert sum(prior.because()[0].values()) == pytest.approx(eta, rel=1e-9)
+        taught(model, x, y, S, n)
+        plain.label(y, S, n, query, item, **same)
         views = model.views()
         assert views["use"][0] == plain.use
         used.add(plain.use)
@@ -184,6 +214,7 @@ def test_same_numbers_as_the_plain_version(shrink):
             assert views["evidence"][j] == pytest.approx(each.evidence, rel=1e-9)
             assert views["curve"][j] == pytest.approx(each.curve, rel=1e-8)
             assert views["spread"][j] == pytest.approx(each.P[np.tril_indices(KNOTS)], rel=1e-8)
+            assert views["score"][j] == pytest.approx(each.weights["score",], rel=1e-8)
     assert len(used) > 1  # else the choice of a model was not tested
 
 
@@ -191,11 +222,18 @@ def test_invariants():
     """Weights of the grid sum to 1; variances stay between their floor and their first value."""
     model, fresh = SharedModel(POLICY), SharedModel(POLICY).views()
     views = model.views()
-    for y, S, n, query, item, place, dense, crosses in labels_of_a_small_world(1, 3000):
-        label(model, y, S, n, query, item, places=[place], dense=[dense] if dense else None, crosses=crosses)
+    for y, S, n, query, item, score, described in labels_of_a_small_world(1, 3000):
+        taught(model, with_score(describe(query, [item], **described), score), y, S, n)
     assert views["grid"].sum(axis=1) == pytest.approx([1] * 4)
     assert (views["grid"] > 0).all()
-    for name, floor in (("bias", 0.02), ("query", 0.02), ("item", 0.02), ("cross", 0.02), ("dense", 0.004)):
+    for name, floor in (
+        ("bias", 0.02),
+        ("query", 0.02),
+        ("item", 0.02),
+        ("cross", 0.02),
+        ("dense", 0.004),
+        ("score", 0.004),
+    ):
         variance = views[name][..., 1]
         assert (variance >= floor).all()
         assert (variance <= fresh[name][..., 1]).all()
@@ -230,7 +268,16 @@ def test_saved_and_copied():
     label(model, 0, 1, 1)
     label(again, 0, 1, 1)
     assert again.to_bytes() == model.to_bytes() != copy.to_bytes()
-    assert model.nbytes < 1024 * 12 * 8 + 10_000
+    assert model.nbytes < 1024 * 15 * 8 + 10_000
+
+
+def test_a_model_saved_before_there_were_scores_and_named_features():
+    model = SharedModel(POLICY)
+    label(model, 1, 0, 0, crosses=["t"])
+    saved = serialization.unpack(model.to_bytes())
+    old = saved._replace(floats=saved.floats[: model.compiled.shared_layout.begins["score"]])
+    again = SharedModel.from_bytes(serialization.pack(old))
+    assert again.to_bytes() == model.to_bytes()
 
 
 def test_bad_bytes_are_refused():
@@ -261,6 +308,12 @@ def test_some_of_the_items():
     y = described_at(x, np.array([2, 0]))
     assert (y.place.tolist(), y.dense.tolist(), y.item.tolist()) == ([3, 1], [5, 6, 1, 2], x.item[[2, 0]].tolist())
     assert y.crosses is x.crosses
+    features = [{"a": "1"}, {"b": 2.0, "c": ["3", "4"]}, {"d": "5", "e": "6"}]
+    x = describe("q", ["a", "b", "c"], features=features, context={"f": 7}, scores={"a": 1, "c": 2})
+    y = described_at(x, np.array([2, 0]))
+    same = describe("q", ["c", "a"], features=[features[2], features[0]], context={"f": 7})
+    assert [y.begin.tolist(), y.named.tolist(), y.value.tolist()] == [same[n].tolist() for n in (6, 7, 8)]
+    assert y.score.tolist() == [1, -1]
 
 
 def test_a_list_without_a_memo_teaches_nothing():

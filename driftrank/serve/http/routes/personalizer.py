@@ -16,23 +16,26 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from driftrank.kernels.rng import key_of
+from driftrank.policies.learner.named import leaves
 from driftrank.serve.http.bodies import decoded, json_response, no_content
 from driftrank.serve.http.operation import JSON, Need, Operation
 from driftrank.serve.http.problems import Refused
 from driftrank.serve.introspection import Introspection
 from driftrank.serve.service import Service
-from driftrank.wire import Feedback, Item, ItemId, RankRequest
+from driftrank.wire import Feedback, Item, RankRequest
 
 TAG = "Azure Personalizer"
 _PATH = "/personalizer/v1.0"
 #: the depth to which nested namespaces are searched for features
 _MAX_DEPTH = 8
+#: the most notes on features of other kinds
+_MOST_NOTES = 3
 
 _Id = Annotated[str, Meta(min_length=1, max_length=256)]
 
 
 class Action(Struct, frozen=True):
-    """Something to show. Its features are used if the ranker's policy uses features and all are numbers."""
+    """Something to show, and its features, by name."""
 
     id: _Id
     features: list[dict[str, Any]] | None = None
@@ -55,12 +58,13 @@ class RankedAction(Struct, frozen=True):
     probability: float
 
 
-class PersonalizerRanking(Struct, frozen=True, rename="camel"):
+class PersonalizerRanking(Struct, frozen=True, rename="camel", omit_defaults=True):
     """The action to show, and the ranking of all actions."""
 
     ranking: list[RankedAction]
     event_id: str
     reward_action_id: str
+    notes: list[str] = []  #: what was sent and is not used, and why; not in Personalizer
 
 
 class Reward(Struct, frozen=True):
@@ -103,25 +107,31 @@ async def rank(service: Service, request: Request) -> Response:
     query = query_of(ranker.settings.context, given.context_features or [])
     excluded = set(given.excluded_actions or ())
     candidates = [action for action in given.actions if action.id not in excluded]
-    items: list[ItemId | Item] = [action.id for action in given.actions]
-    if ranker.policy.contextual and (rows := numbers_of([action.features or [] for action in candidates])):
-        items = [Item(action.id, row) for action, row in zip(candidates, rows, strict=True)]
+    most = service.settings.max_features
+    notes: list[str] = []
+    context = usable("contextFeatures", given.context_features, most, notes)
+    if ranker.settings.context and not ranker.policy.shares:
+        context = None  # it is used: it names the query
+    items = [Item(action.id, usable("features", action.features, most, notes)) for action in given.actions]
     wanted = RankRequest(
-        query, items, k=1, event_id=given.event_id, excluded=list(excluded), defer=bool(given.defer_activation)
-    )
+        query, [*items], k=1, event_id=given.event_id, excluded=list(excluded), defer=bool(given.defer_activation),
+        context=context,
+    )  # fmt: skip
     (answer,) = await service.rank(name, [wanted])
     chosen = answer.items[0]
-    rest = [action.id for action in candidates if action.id != chosen.id]
+    rest = [item for item in items if item.id not in excluded and item.id != chosen.id]
     if len(rest) == len(candidates):
         detail = f"eventId={answer.event_id!r}: was used before, and the action chosen then is not among the actions"
         raise Refused(409, "Event id taken", detail)
     p = chosen.propensity if isinstance(chosen.propensity, float) else 1.0
     left = max(0.0, 1.0 - p) / len(rest) if rest else 0.0
-    below = [RankedAction(str(id_), left) for id_ in Introspection(service).best_first(name, query, rest)]
+    below = [RankedAction(str(id_), left) for id_ in Introspection(service).best_first(name, query, rest, context)]
     order = iter([RankedAction(str(chosen.id), p), *below])
     # excluded actions keep their places
     ranking = [RankedAction(a.id, 0.0) if a.id in excluded else next(order) for a in given.actions]
-    return json_response(PersonalizerRanking(ranking, answer.event_id, str(chosen.id)), 201)
+    service.count_ignored(ranker, notes)
+    notes += answer.notes
+    return json_response(PersonalizerRanking(ranking, answer.event_id, str(chosen.id), notes), 201)
 
 
 async def reward(service: Service, request: Request) -> Response:
@@ -188,22 +198,24 @@ def query_of(names: Sequence[str], features: Sequence[dict[str, Any]]) -> str:
     return "|".join(f"{name}={_text(found.get(name))}" for name in names)
 
 
-def numbers_of(features: Sequence[Sequence[dict[str, Any]]]) -> list[list[float]] | None:
-    """Rows of numbers, sorted by feature name; None if some are not numbers, or actions differ in names.
+def usable(what: str, features: Sequence[dict[str, Any]] | None, most: int, notes: list[str]) -> dict[str, Any] | None:
+    """The features that can be used, by their full names, at most so many; Personalizer takes any.
 
-    >>> numbers_of([[{"price": 3, "size": {"cm": 10.5}}], [{"size": {"cm": 8}}, {"price": 2}]])
-    [[3.0, 10.5], [2.0, 8.0]]
+    >>> usable("features", [{"price": 3, "sizes": [1, 2]}, {"shop": {"open": True}}], 256, [])
+    {'price': 3, 'shop.open': True}
     """
-    named = [dict(_leaves(given)) for given in features]
-    names = sorted(named[0]) if named else []
-    if not names or any(sorted(row) != names for row in named):
-        return None
-    if any(not isinstance(value, int | float) for row in named for value in row.values()):
-        return None
-    try:
-        return [[float(row[name]) for name in names] for row in named]
-    except OverflowError:  # integers of hundreds of digits
-        return None
+    wrong: list[str] = []
+    out: dict[str, Any] = {}
+    for name, value in leaves(what, features or [], wrong.append):
+        n = len(value) if isinstance(value, list) else 1
+        if n > most:
+            wrong.append(f"{what}: {name!r} is one too many")
+        elif name not in out:
+            out[name] = value
+            most -= n
+    if wrong and len(notes) < _MOST_NOTES:
+        notes.append(f"{wrong[0]}; ignored")
+    return out or None
 
 
 def _flat(features: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from driftrank.kernels.rng import key_of
-from driftrank.serve.http.routes.personalizer import is_click, numbers_of, query_of
+from driftrank.serve.http.routes.personalizer import is_click, query_of
 from driftrank.serve.keys import new_key
 from tests.serve.running import Running
 
@@ -180,9 +180,36 @@ def test_numeric_features_reach_a_policy_that_uses_them(start: Start) -> None:
 
 def test_other_features_are_ignored(start: Start) -> None:
     loop = start(policy="CascadeLinUCB")
-    loop.ranked(eventId="words")
+    answer = loop.ranked(eventId="words")
+    assert answer["notes"][0] == "features: not used, CascadeLinUCB needs the same numbers for all items"
     loop.reward("words", 1)
     assert loop.learnt() == (1, 1)
+
+
+def test_features_and_context_reach_the_shared_model(start: Start) -> None:
+    """At noon users like what is salty, at night what is sweet; every event has new actions."""
+    loop = start(policy="PriorRegimeTS:hash_bits=10")
+    right = []
+    for n in range(300):
+        noon = n % 2 == 0
+        actions = [{"id": f"{n}/{i}", "features": [{"taste": ("salty", "sweet")[i % 2]}]} for i in range(4)]
+        context = [{"time": {"noon": noon}}, {"numbers": [1, 2]}]
+        answer = loop.ranked(eventId=f"taste/{n}", actions=actions, contextFeatures=context)
+        right.append((answer["rewardActionId"][-1] in "02") == noon)
+        loop.reward(answer["eventId"], 1 if right[-1] else 0)
+    assert sum(right[-100:]) > 80
+    below = [ranked["id"][-1] in "02" for ranked in answer["ranking"]]
+    assert below[:2] in ([False, False], [True, True]), "those of the same taste are next"
+    note = "contextFeatures: 'numbers': must be a number, a string, a boolean or a list of strings; ignored"
+    assert answer["notes"] == [note]
+    many = [{"tags": [str(n) for n in range(400)]}, {str(n): n for n in range(400)}]
+    answer = loop.ranked(eventId="many", actions=[{"id": "a", "features": many}], contextFeatures=many)
+    assert answer["rewardActionId"] == "a", "Personalizer takes any number"
+    assert answer["notes"] == [
+        "contextFeatures: 'tags' is one too many; ignored", "features: 'tags' is one too many; ignored",
+        "features: the first 32 names of an item are used, 224 were left out",
+        "context: the first 32 names of a request are used, 224 were left out",
+    ]  # fmt: skip
 
 
 def test_it_finds_the_best_action(start: Start) -> None:
@@ -242,23 +269,6 @@ def test_a_deeply_nested_context_is_searched_to_a_limit() -> None:
     for _ in range(500):
         deep = {"n": deep, "m": 2}
     assert query_of(["a", "m"], [deep]) == "a=|m=2"
-
-
-@pytest.mark.parametrize(
-    ("features", "rows"),
-    [
-        ([[{"a": 1}], [{"a": 2.5}]], [[1.0], [2.5]]),
-        ([[{"b": 1, "a": 2}], [{"a": 3}, {"b": True}]], [[2.0, 1.0], [3.0, 1.0]]),
-        ([[{"a": 1}], [{"b": 1}]], None),
-        ([[{"a": 1}], [{"a": "one"}]], None),
-        ([[{"a": 1}], [{"a": None}]], None),
-        ([[{"a": 10**400}], [{"a": 1}]], None),
-        ([[], []], None),
-        ([], None),
-    ],
-)
-def test_numbers_of_features(features: Any, rows: list[list[float]] | None) -> None:
-    assert numbers_of(features) == rows
 
 
 # -- reward ------------------------------------------------------------------------------------------------------------
