@@ -187,7 +187,11 @@ def test_all_policies_meet_the_same_users() -> None:
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 def test_the_truth_has_no_regret(world: Traffic) -> None:
     result = simulated(["DynamicOracle"], world, runs=1)
-    assert not result.values_of("DynamicOracle", "regret").any()
+    regret = result.values_of("DynamicOracle", "regret")[0, 0]
+    assert regret[0] == 0 or world.warm
+    assert not np.diff(
+        regret[result.checkpoints > world.warm]
+    ).any()  # the first lists of a warm start are the caller's
     assert (
         result.values_of("DynamicOracle", "reward")[0, 0, -1] > result.values_of("DynamicOracle", "baseline")[0, 0, -1]
     )
