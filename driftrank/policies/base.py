@@ -103,8 +103,6 @@ class Policy:
     restarts: ClassVar[bool] = False
     #: the most items with a state in a learner that gives one only to items that were observed
     most_items: ClassVar[int] = 2**31
-    #: the first field of the shared model that models saved by an earlier version do not have
-    shared_added: ClassVar[str] = ""
     #: the positions that count as observed
     feedback: ClassVar[str] = "all"
 

@@ -112,11 +112,7 @@ def leaderboard(
         check_integer("n_queries", n_queries, 1)
         found = found.first(min(n_queries, len(found)))
     there = places(list(environments), found, k, horizon, runs)
-    if not given:  # of all policies, those that can run
-        chosen = [
-            policy for policy in chosen if any(_obstacle(policy, place, horizon, seed) is None for place in there)
-        ]
-    plan = _Plan(chosen, there, horizon, seed, checkpoints, device, threads, source, k)
+    plan = _Plan(chosen, there, horizon, seed, checkpoints, device, threads, source, k, asked_for=bool(given))
     if folder is None:
         with ready(device) as place:
             if say is not None:
@@ -156,6 +152,7 @@ class _Plan:
     threads: int | None
     source: str
     k: int
+    asked_for: bool = True  #: the policies were chosen by name: each must be able to run somewhere
 
     def __post_init__(self) -> None:
         self.labels = labels_of(self.policies)
@@ -163,7 +160,7 @@ class _Plan:
         for label, policy in zip(self.labels, self.policies, strict=True):
             errors = {p.name: _obstacle(policy, p, self.horizon, self.seed) for p in self.places}
             real = {name: error for name, error in errors.items() if error is not None}
-            if len(real) == len(self.places):
+            if self.asked_for and len(real) == len(self.places):
                 raise next(iter(real.values()))[1]
             for name, (reason, _) in real.items():
                 self.obstacles[name][label] = reason

@@ -73,7 +73,7 @@ def content(board: Leaderboard, command: Sequence[str]) -> list[Block]:
         Heading(f"Where {board.default} is beaten"),
         Bullets(beaten(board)),
         *_price(board),
-        *_traffic(board.with_caller),
+        *_traffic(board),
         Heading("Environments"),
         Plain(environment_table(board), prose=True),
         Heading("Settings"),
@@ -196,8 +196,9 @@ def _price(board: Leaderboard) -> list[Block]:
     return [Heading("The price of being better"), Bullets(costs)] if costs else []
 
 
-def _traffic(board: Leaderboard | None) -> list[Block]:
+def _traffic(whole: Leaderboard) -> list[Block]:
     """The part of Traffic, which is not in the ratios and verdicts of the others."""
+    board = whole.with_caller
     if board is None:
         return []
     missing = [
@@ -212,10 +213,11 @@ def _traffic(board: Leaderboard | None) -> list[Block]:
     )
     if missing:
         about += f" Could not run: {', '.join(missing)}."
+    gains: list[Block] = [Heading("Traffic"), gain_grid(board), Text(about, "note")]
+    if board is whole:  # there is nothing else on the page
+        return gains
     return [
-        Heading("Traffic"),
-        gain_grid(board),
-        Text(about, "note"),
+        *gains,
         comparison_grid(board),
         Text(_about_comparisons(board), "note"),
         Plain(environment_table(board), prose=True),

@@ -393,8 +393,8 @@ class Leaderboard:
                 writer.close()
         more = self.traffic or self
         details = {
-            "specs": more.specs | self.specs,
-            "groups": more.groups | self.groups,
+            "specs": self.specs | more.specs,
+            "groups": self.groups | more.groups,
             "source": self.source,
             "arenas": [_facts(arena) for arena in self.every_arena],
         }

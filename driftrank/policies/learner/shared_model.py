@@ -140,11 +140,7 @@ class SharedModel:
         model = cls.__new__(cls)
         model.policy = serialization.policy_of(header["shared"], header["version"])
         model._compile()
-        layout = model.compiled.shared_layout
-        if len(parts.floats) == layout.begins.get(model.policy.shared_added):  # of a version without these fields
-            fresh = cls(model.policy)._floats[len(parts.floats) :]
-            parts = parts._replace(floats=np.append(parts.floats, fresh))
-        serialization.check_rows(parts, layout)
+        serialization.check_rows(parts, model.compiled.shared_layout)
         model._floats, model._ints = parts.floats, parts.ints
         return model
 

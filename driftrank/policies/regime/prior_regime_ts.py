@@ -133,7 +133,6 @@ class PriorRegimeTS(Policy):
     claims: ClassVar[tuple[str, ...]] = ("stationary", "abrupt", "drift")
     memo: ClassVar[int] = MEMO
     version: ClassVar[int] = 2  # 1 did not count how often users go on after a click
-    shared_added: ClassVar[str] = "score"
 
     feedback: str = "last"  # type: ignore[misc]
     stops: bool = True

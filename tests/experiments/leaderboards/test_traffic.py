@@ -10,7 +10,7 @@ import pytest
 
 import driftrank as dr
 from driftrank.experiments import Leaderboard, leaderboard
-from driftrank.experiments.leaderboards.leaderboard import _Plan
+from driftrank.experiments.leaderboards.leaderboard import _Plan, chosen_policies
 from driftrank.experiments.leaderboards.page import write_page
 from driftrank.policies.registry import default_policy
 
@@ -83,8 +83,19 @@ def test_on_the_page(board: Leaderboard, folder: Path) -> None:
     assert sum(SPEC.split(":")[0] in line for line in (folder / "table.csv").read_text().splitlines()) == 2
 
 
-def test_alone(tmp_path: Path) -> None:
-    made = leaderboard(**SMALL | {"environments": [SPEC], "policies": ["CascadeTS"]})
+def test_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of all policies, those that cannot run are named with the reason; one that was asked for is refused."""
+    few = [p for p in chosen_policies() if p.spec in ("CascadeTS", "StaticOracle") or p == default_policy()]
+    monkeypatch.setattr("driftrank.experiments.leaderboards.leaderboard.chosen_policies", lambda given: few)
+    alone = SMALL | {"environments": [SPEC]}
+    made = leaderboard(**alone | {"policies": []})
     assert made.traffic is None
     assert made.with_caller is made
     assert made.environments == [SPEC]
+    assert "StaticOracle" not in made.policies
+    write_page(made, tmp_path, ["driftrank"])
+    page = (tmp_path / "leaderboard.md").read_text(encoding="utf-8")
+    assert "StaticOracle: cannot run in Traffic" in page
+    assert page.count("| environment |") == 1
+    with pytest.raises(ValueError, match="StaticOracle: cannot run in Traffic"):
+        leaderboard(**alone)
