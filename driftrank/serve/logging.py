@@ -65,9 +65,15 @@ def set_up_logging(level: str = "info", stream: IO[str] | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)  # of libraries
-    logging.getLogger("driftrank").setLevel(level.upper())
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
-        logger.setLevel(level.upper() if name != "uvicorn.access" else logging.WARNING)
+        logger.setLevel(logging.WARNING)
+    set_level(level)
+
+
+def set_level(level: str) -> None:
+    """Set the least severe messages to log."""
+    for name in ("driftrank", "uvicorn", "uvicorn.error"):
+        logging.getLogger(name).setLevel(level.upper())

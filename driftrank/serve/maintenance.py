@@ -39,7 +39,7 @@ class Maintenance:
         self._state = state
         self._store = store
         self._committer = committer
-        self._settings = settings
+        self.settings = settings
         self._metrics = metrics
         self._now = now
         self._tasks: list[asyncio.Task[None]] = []
@@ -71,7 +71,7 @@ class Maintenance:
     def folded(self, records: int) -> None:
         """Called after this number of records was folded."""
         self._new += records
-        if self._new >= self._settings.checkpoint_every:
+        if self._new >= self.settings.checkpoint_every:
             self._checkpoint_due.set()
         self._check_memory()
 
@@ -174,7 +174,7 @@ class Maintenance:
     async def _take_checkpoints(self) -> None:
         with suppress(TimeoutError):
             # not wait_for(), which before Python 3.12 may miss that the task is cancelled
-            async with asyncio.timeout(self._settings.checkpoint_seconds):
+            async with asyncio.timeout(self.settings.checkpoint_seconds):
                 await self._checkpoint_due.wait()
         self._checkpoint_due.clear()
         if self._new:
@@ -239,7 +239,7 @@ class Maintenance:
 
     async def _forget_old(self) -> None:
         """Retention: drop records that are old, covered by snapshots, and not needed any more."""
-        until = self._now() - self._settings.retention_seconds
+        until = self._now() - self.settings.retention_seconds
         checkpoint = self._store.get_snapshot(CHECKPOINT)
         while True:
             # every time: an old impression may be activated meanwhile

@@ -52,6 +52,9 @@ COUNTERS = {
     "evictions": Family("Queries written to the store because the memory for learners was full."),
     "loads": Family("Queries loaded from the store."),
     "records_forgotten": Family("Records dropped from the log after their retention."),
+    "connections_closed": Family("Connections closed by the server: headers too long, request too slow, too many "
+                                 "connections.", ("why",)),
+    "requests_refused": Family("Requests refused: overload, rate (of a key), origin, host.", ("why",)),
 }  # fmt: skip
 HISTOGRAMS = {
     "http_request_duration_seconds": Family("Time to answer a request, by route.", ("route",)),
@@ -65,6 +68,7 @@ GAUGES = {
     "resident_queries": Family("Queries whose learners are in memory."),
     "store_bytes": Family("Size of the store on disk."),
     "commit_queue_length": Family("Records waiting to be stored."),
+    "connections": Family("Open connections."),
     "replay_seconds": Family("Duration of the replay at start-up."),
 }
 

@@ -11,7 +11,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -73,6 +73,7 @@ class Service:
         self.settings = settings
         self.metrics = Metrics()
         self.ready = False
+        self.draining = False  #: asked to stop: not ready, but requests are answered for some time
         self.stopping = False  #: long answers end
         self.store = store
         self._clock = clock
@@ -88,17 +89,28 @@ class Service:
             self.state, self.store, self._committer, self.settings, self.metrics, now=self.now
         )
         replay = await self._replay()
-        for name, settings in {"default": RankerSettings(), **self.settings.rankers}.items():
-            ranker = self.state.rankers.get(name)
-            # a default ranker that is not in the settings may have been changed by a request
-            if ranker is None or (settings != RankerSettings() and _explicit(settings, ranker) != ranker.settings):
-                await self._compile(settings)
-                await self._committer.append([self._setting(name, settings)])
+        await self._set_rankers({"default": RankerSettings(), **self.settings.rankers})
         await self._compile_all()
         self._gauges()
         self.maintenance.start()
         self.ready = True
         return replay
+
+    async def _set_rankers(self, rankers: Mapping[str, RankerSettings]) -> None:
+        """Create or change the rankers of the settings."""
+        for name, settings in rankers.items():
+            ranker = self.state.rankers.get(name)
+            # a default ranker that is not in the settings may have been changed by a request
+            if ranker is None or (settings != RankerSettings() and _explicit(settings, ranker) != ranker.settings):
+                await self._compile(settings)
+                await self._committer.append([self._setting(name, settings)])
+
+    async def configure(self, settings: ServerSettings) -> None:
+        """Change the settings while it runs; rankers only if they have others in the settings than before."""
+        before = self.settings
+        changed = {name: of for name, of in settings.rankers.items() if before.rankers.get(name) != of}
+        await self._set_rankers(changed)
+        self.settings = self.maintenance.settings = settings
 
     async def stop(self) -> None:
         """Write a checkpoint, so that the next start is quick, and close the store."""
@@ -327,7 +339,7 @@ class Service:
         self._check_ready()
         try:
             check_ranker(name, settings)
-            if settings.keys and self.settings.admin_key is None:
+            if settings.keys and not self.settings.admin_keys:
                 raise ValueError("keys: the server needs an admin key first; without one they could never be changed")
             await self._compile(settings)
         except ValueError as error:

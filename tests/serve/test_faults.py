@@ -179,7 +179,7 @@ def test_an_open_stream_ends_with_the_server(tmp_path: Path) -> None:
         with socket.socket() as reader:
             reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # small buffers
             reader.connect(("127.0.0.1", server.port))
-            reader.sendall(b"GET /v1/rankers/default/export HTTP/1.1\r\nHost: x\r\n\r\n")
+            reader.sendall(b"GET /v1/rankers/default/export HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert reader.recv(15) == b"HTTP/1.1 200 OK"
             time.sleep(0.3)  # the stream is blocked
             began = time.monotonic()

@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from driftrank.serve.http.bodies import decoded, json_response
+from driftrank.serve.http.endpoint import count_array
 from driftrank.serve.http.operation import Need, Operation
 from driftrank.serve.service import Service
 from driftrank.wire import RANK, RankRequest, RankResponse
@@ -25,6 +26,7 @@ async def rank(service: Service, request: Request) -> Response:
     wanted = decoded(RANK, await request.body())
     name = request.path_params["ranker"]
     if isinstance(wanted, list):
+        count_array(request, len(wanted))
         return json_response(await service.rank(name, wanted))
     (ranking,) = await service.rank(name, [wanted])
     return json_response(ranking)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.serve.conftest import problem
+from tests.serve.conftest import JSON, problem
 
 BODY = {"query": "shoes", "items": ["a", "b", "c"], "event_id": "e"}
 
@@ -78,7 +78,7 @@ def test_malformed_feedback_changes_nothing(http, ranker, body):
     url = ranker()
     http.post(f"{url}/rank", json=BODY)
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    answer = http.post(f"{url}/feedback", content=content)
+    answer = http.post(f"{url}/feedback", content=content, headers=JSON)
     problem(answer, answer.status_code)
     assert answer.status_code in (400, 422)
     info = http.get(url).json()
