@@ -163,7 +163,8 @@ class QueryState(Struct, frozen=True):
     clicks: int
     last_change: int | None  #: step of the last change detected, on any item
     changes: int  #: changes detected so far
-    items: list[ItemState]  #: best estimate first
+    items: list[ItemState]  #: best estimate first; those of a page
+    items_total: int = 0  #: of all pages
 
 
 class WarmRow(Struct, frozen=True, forbid_unknown_fields=True):

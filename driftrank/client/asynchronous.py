@@ -137,9 +137,12 @@ class AsyncClient(Core):
 
     # -- queries and rankers ---------------------------------------------------------------------------------------
 
-    async def query(self, query: str) -> QueryState:
-        """The state of a query."""
-        return await self._send(Call("GET", f"{self._path}/queries/{segment(query)}", QueryState))
+    async def query(self, query: str, offset: int = 0, limit: int = 1000) -> QueryState:
+        """The state of a query, with ``limit`` of its items after the best ``offset``."""
+        check_integer("offset", offset, 0)
+        check_integer("limit", limit, 1)
+        page = f"?offset={offset}&limit={limit}" if (offset, limit) != (0, 1000) else ""
+        return await self._send(Call("GET", f"{self._path}/queries/{segment(query)}{page}", QueryState))
 
     async def queries(self, after: str = "", limit: int = 100) -> list[str]:
         """Names of queries, sorted: the first ``limit`` after one of them."""

@@ -11,8 +11,9 @@ import logging
 import math
 import os
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import NamedTuple
 
 from msgspec import DecodeError, structs
@@ -39,8 +40,9 @@ from driftrank.serve.maintenance import Maintenance
 from driftrank.serve.metrics import Metrics
 from driftrank.serve.rank import CheckedRequest, make_impression, response
 from driftrank.serve.settings import ServerSettings, check_ranker, policy_of
+from driftrank.serve.slices import Slices
 from driftrank.serve.state import outcome
-from driftrank.serve.state.query import warm_up
+from driftrank.serve.state.query import Query, warm_up
 from driftrank.serve.state.ranker import Ranker
 from driftrank.serve.state.state import State
 from driftrank.wire import (
@@ -77,6 +79,8 @@ class Service:
         self.stopping = False  #: long answers end
         self.store = store
         self._clock = clock
+        #: one batch of a ranker is computed at a time: many of them would share the loop with everybody else
+        self._one_batch: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._now = 0.0  # the last time given out: it may be in records that are not folded yet
         self.state = State(store, self.metrics)
 
@@ -193,22 +197,29 @@ class Service:
             await self.maintenance.memory_free.wait()
         ranker = self.ranker(name)
         self._check_batch(len(requests))
-        now = self.now()
+        slices = Slices()
         rankings: list[Ranked | NewRecord] = []
         queries: dict[str, str] = {}
-        for n, request in enumerate(requests):
-            try:
-                rankings.append(self._rank(ranker, request, now))
-            except ValueError as error:
-                where = f"request {n + 1} of {len(requests)}: " if len(requests) > 1 else ""
-                raise Refused(422, "bad request", f"{where}{error}") from None
-            event_id = request.event_id
-            if event_id is not None and queries.setdefault(event_id, request.query) != request.query:
-                raise _taken(event_id)
+        async with self._one_batch[name] if len(requests) > 1 else nullcontext():
+            now = self.now()
+            for n, request in enumerate(requests):
+                try:
+                    rankings.append(self._rank(ranker, request, now))
+                except ValueError as error:
+                    where = f"request {n + 1} of {len(requests)}: " if len(requests) > 1 else ""
+                    raise Refused(422, "bad request", f"{where}{error}") from None
+                event_id = request.event_id
+                if event_id is not None and queries.setdefault(event_id, request.query) != request.query:
+                    raise _taken(event_id)
+                if slices.over:
+                    await slices.pause()
+                    now = self.now()
         records = [ranking for ranking in rankings if isinstance(ranking, NewRecord)]
-        settled = iter(await self.append(records) if records else [])
+        settled = iter(await self.append(_stamped(records, self.now())) if records else [])
         out = []
         for request, ranking in zip(requests, rankings, strict=True):
+            if slices.over:
+                await slices.pause()
             ranked = ranking.record if isinstance(ranking, NewRecord) else ranking
             assert isinstance(ranked, Ranked)
             if isinstance(ranking, NewRecord):
@@ -230,6 +241,8 @@ class Service:
             if self.state.cached_impression(ranker, event_id) is not None:
                 return self._served(ranker, event_id, request)
         query = self.state.query(ranker, request.query)
+        if query is not None:
+            self._check_items(query, checked.items)
         ranked, prepared = make_impression(ranker, request.query, query, checked, event_id, now, defer=request.defer)
         return NewRecord(ranked_id(ranker.name, ranker.created, event_id), ranked, prepared)
 
@@ -253,17 +266,22 @@ class Service:
         """The outcome of each; if one is malformed, all are rejected."""
         ranker = self.ranker(name)
         self._check_batch(len(feedbacks))
-        now = self.now()
+        slices = Slices()
         results: list[FeedbackResult | NewRecord] = []
-        for n, feedback in enumerate(feedbacks):
-            try:
-                results.append(self._feedback(ranker, feedback, now))
-            except ValueError as error:
-                self.metrics.add("feedback", (name, "malformed"))
-                where = f"feedback {n + 1} of {len(feedbacks)}: " if len(feedbacks) > 1 else ""
-                raise Refused(422, "bad request", f"{where}{error}") from None
+        async with self._one_batch[name] if len(feedbacks) > 1 else nullcontext():
+            now = self.now()
+            for n, feedback in enumerate(feedbacks):
+                try:
+                    results.append(self._feedback(ranker, feedback, now))
+                except ValueError as error:
+                    self.metrics.add("feedback", (name, "malformed"))
+                    where = f"feedback {n + 1} of {len(feedbacks)}: " if len(feedbacks) > 1 else ""
+                    raise Refused(422, "bad request", f"{where}{error}") from None
+                if slices.over:
+                    await slices.pause()
+                    now = self.now()
         records = [result for result in results if isinstance(result, NewRecord)]
-        settled = iter(await self.append(records) if records else [])
+        settled = iter(await self.append(_stamped(records, self.now())) if records else [])
         out = [self._outcome(it, next(settled)) if isinstance(it, NewRecord) else it for it in results]
         for result in out:
             self.metrics.add("feedback", (name, result.outcome))
@@ -389,6 +407,15 @@ class Service:
         if not 1 <= n <= self.settings.max_batch:
             raise Refused(422, "bad request", f"{n} requests at once: must be from 1 to {self.settings.max_batch}")
 
+    def _check_items(self, query: Query, items: Sequence[ItemId]) -> None:
+        """Raise if a query would have too many items: each call takes time for all of them."""
+        most = self.settings.max_query_items
+        if query.learner.open or len(query.seen) + len(items) <= most:
+            return
+        n = len(query.seen) + len(query.missing(items))
+        if n > most:
+            raise ValueError(f"items: the query would have {n}, at most {most} are allowed (max_query_items)")
+
     def _check_id(self, name: str, value: ItemId) -> None:
         check_id(name, value, self.settings.max_id)
 
@@ -411,6 +438,13 @@ def _explicit(settings: RankerSettings, before: Ranker | None) -> RankerSettings
         if (settings.mode == "safe") == (before.settings.mode == "safe"):  # safe mode has a policy of its own
             return kept
     return structs.replace(settings, policy=policy_of(settings).spec)
+
+
+def _stamped(records: list[NewRecord], now: float) -> list[NewRecord]:
+    """The records with the time at which they are appended: times in the log ascend, and a batch may have paused."""
+    return [
+        new if new.record.time == now else new._replace(record=structs.replace(new.record, time=now)) for new in records
+    ]
 
 
 def _taken(event_id: str) -> Refused:

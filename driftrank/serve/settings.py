@@ -73,6 +73,7 @@ class ServerSettings:
     max_requests: int = 500  #: in progress at once; beyond that, requests are answered 503
     drain: float | str = 0.0  #: how long /readyz is 503 at a stop before connections are refused
     max_items: int = 1000  #: candidates of a ranking
+    max_query_items: int = 10_000  #: items that a query may have learnt of, with a policy that keeps a state of all
     max_features: int = 256  #: features of an item; the memory of a query grows with their square
     max_id: int = 256  #: characters of the id of an item or an event
     max_query: int = 512  #: characters of a query
@@ -431,6 +432,7 @@ _CHECKS: dict[str, Callable[[str, Any], object]] = {
     "max_requests": _at_least(1),
     "drain": _drain,
     "max_items": _at_least(1),
+    "max_query_items": _at_least(1),
     "max_features": _at_least(1),
     "max_id": _at_least(1),
     "max_query": _at_least(1),
