@@ -136,6 +136,7 @@ class Connection:
             reader, writer = self._streams
             data = b"" if body is None else json.dumps(body).encode()
             head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            head += "Prefer: handling=strict\r\n"
             writer.write(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
             await writer.drain()
             # not wait_for(), which before Python 3.12 may miss that the client is cancelled

@@ -61,6 +61,9 @@ class RankResponse(Struct, frozen=True):
     items: list[RankedItem]
     policy: str
     step: int  #: rankings of this query that were learnt from, plus one
+    #: the baseline instead of a ranking: the service is starting, or cannot write to its store. The event_id is empty,
+    #: and nothing is learnt from it.
+    degraded: Literal["starting", "store"] | UnsetType = UNSET
 
 
 class Clicked(Struct, frozen=True, forbid_unknown_fields=True):

@@ -162,9 +162,9 @@ class AsyncClient(Core):
         return await self._send(Call("GET", calls.ranker_path(self.name if name is None else name), RankerInfo))
 
     async def put_ranker(self, name: str, settings: RankerSettings) -> RankerInfo:
-        """Create a ranker, or change its settings."""
+        """Create a ranker, or change its settings. Waits for a policy that is compiled for the first time."""
         body = calls.encoded(settings, RankerSettings)
-        return await self._send(Call("PUT", calls.ranker_path(name), RankerInfo, body))
+        return await self._send(Call("PUT", calls.ranker_path(name), RankerInfo, body, long=True))
 
     async def delete_ranker(self, name: str) -> None:
         await self._send(Call("DELETE", calls.ranker_path(name), bytes))

@@ -36,6 +36,8 @@ class Family(NamedTuple):
 COUNTERS = {
     "http_requests": Family("Requests answered, by route (rank, feedback, other) and status.", ("route", "status")),
     "lists": Family("Rankings made, by arm: live, shadow, safe or holdout.", ("ranker", "arm")),
+    "lists_degraded": Family("Baselines answered instead of rankings, as the service was starting or its store could "
+                             "not be written.", ("ranker", "why")),
     "feedback": Family("Feedbacks, by outcome; malformed ones were rejected with 422.", ("ranker", "outcome")),
     "lists_finalised": Family("Rankings closed by feedback, by silence (no click), or dropped without learning.",
                               ("ranker", "arm", "how")),

@@ -14,7 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec import DecodeError, structs
 
@@ -38,7 +38,7 @@ from driftrank.serve.log.records import (
 from driftrank.serve.log.store.base import Store, StoreDamaged, StoreError
 from driftrank.serve.maintenance import Maintenance
 from driftrank.serve.metrics import Metrics
-from driftrank.serve.rank import CheckedRequest, make_impression, response
+from driftrank.serve.rank import CheckedRequest, degraded_response, make_impression, response
 from driftrank.serve.settings import ServerSettings, check_ranker, policy_of
 from driftrank.serve.slices import Slices
 from driftrank.serve.state import outcome
@@ -58,6 +58,9 @@ from driftrank.wire import (
 )
 
 _log = logging.getLogger("driftrank.serve")
+_NOT_READY = "the service is starting or stopping"
+#: seconds after which it is logged that a policy is being compiled: compiled ones are loaded by then
+_SOON = 2.0
 
 
 class StartReplay(NamedTuple):
@@ -75,6 +78,8 @@ class Service:
         self.settings = settings
         self.metrics = Metrics()
         self.ready = False
+        self.starting = True
+        self._doing = _NOT_READY
         self.draining = False  #: asked to stop: not ready, but requests are answered for some time
         self.stopping = False  #: long answers end
         self.store = store
@@ -97,7 +102,7 @@ class Service:
         await self._compile_all()
         self._gauges()
         self.maintenance.start()
-        self.ready = True
+        self.ready, self.starting, self._doing = True, False, _NOT_READY
         return replay
 
     async def _set_rankers(self, rankers: Mapping[str, RankerSettings]) -> None:
@@ -118,7 +123,7 @@ class Service:
 
     async def stop(self) -> None:
         """Write a checkpoint, so that the next start is quick, and close the store."""
-        self.ready = False
+        self.ready = self.starting = False
         await self.maintenance.stop()
         await self._committer.close()
         self.store.close()
@@ -126,7 +131,7 @@ class Service:
     @property
     def problem(self) -> str | None:
         """The reason why nothing can be written at the moment."""
-        return self._committer.problem if self.ready else "the service is starting or stopping"
+        return self._committer.problem if self.ready else self._doing
 
     async def _replay(self) -> StartReplay:
         began = time.perf_counter()
@@ -138,6 +143,7 @@ class Service:
             _log.error("the log is damaged: %s", damage)
         self.state.metrics = Metrics()  # counts from before the start are not counted again
         records = 0
+        self._doing = "the log is being replayed"
         while entries := self.store.read(self.state.seq, 2_000):
             for entry in entries:
                 try:
@@ -190,8 +196,13 @@ class Service:
 
     # -- rank ------------------------------------------------------------------------------------------------------
 
-    async def rank(self, name: str, requests: Sequence[RankRequest]) -> list[RankResponse]:
-        """Rankings, in the order of the requests; none if one of these is bad."""
+    async def rank(self, name: str, requests: Sequence[RankRequest], *, lenient: bool = False) -> list[RankResponse]:
+        """Rankings, in the order of the requests; none if one of these is bad.
+
+        ``lenient``: as long as it cannot rank, because it is starting or the store cannot be written, the baseline.
+        """
+        if lenient and self.starting:
+            return self._degraded(name, requests, "starting")
         self._check_ready()
         if not self.maintenance.memory_free.is_set():
             await self.maintenance.memory_free.wait()
@@ -215,7 +226,12 @@ class Service:
                     await slices.pause()
                     now = self.now()
         records = [ranking for ranking in rankings if isinstance(ranking, NewRecord)]
-        settled = iter(await self.append(_stamped(records, self.now())) if records else [])
+        try:
+            settled = iter(await self.append(_stamped(records, self.now())) if records else [])
+        except Refused as problem:
+            if problem.status != 503 or not lenient:
+                raise
+            return self._degraded(name, requests, "store")
         out = []
         for request, ranking in zip(requests, rankings, strict=True):
             if slices.over:
@@ -228,6 +244,22 @@ class Service:
                 else:
                     ranked = self._served(ranker, ranked.event_id, request)
             out.append(response(ranker, ranked))
+        return out
+
+    def _degraded(
+        self, name: str, requests: Sequence[RankRequest], why: Literal["starting", "store"]
+    ) -> list[RankResponse]:
+        """The baseline for each request."""
+        settings = self.ranker_settings().get(name)
+        if settings is None:  # it may be in the part of the log that is not replayed yet
+            self._check_ready()
+            raise no_ranker(name)
+        self._check_batch(len(requests))
+        try:
+            out = [degraded_response(self.settings, settings, request, why) for request in requests]
+        except ValueError as error:
+            raise Refused(422, "bad request", str(error)) from None
+        self.metrics.add("lists_degraded", (name, why), len(out))
         return out
 
     def _rank(self, ranker: Ranker, request: RankRequest, now: float) -> Ranked | NewRecord:
@@ -290,6 +322,8 @@ class Service:
     def _feedback(self, ranker: Ranker, feedback: Feedback, now: float) -> FeedbackResult | NewRecord:
         """The outcome of feedback that changes nothing, or the record of any other."""
         event_id, max_id = feedback.event_id, self.settings.max_id
+        if not event_id:  # of a baseline that was answered instead of a ranking
+            return outcome.orphan(event_id)
         self._check_id("event_id", event_id)
         if isinstance(feedback.time, str) and len(feedback.time) > max_id:  # it is kept in memory, too
             raise ValueError(f"time: {len(feedback.time)} characters, at most {max_id} are allowed")
@@ -330,22 +364,23 @@ class Service:
 
     def _check_ready(self) -> None:
         if not self.ready:
-            raise Refused(503, "not ready", "the service is starting or stopping", {"Retry-After": "1"})
+            raise Refused(503, "not ready", self._doing, {"Retry-After": "1"})
 
     def ranker(self, name: str) -> Ranker:
         self._check_ready()
         try:
             return self.state.rankers[name]
         except KeyError:
-            detail = f"ranker {name!r}: no such ranker; add it to the settings or create it with PUT"
-            raise Refused(404, "no such ranker", detail) from None
+            raise no_ranker(name) from None
 
     def ranker_names(self) -> list[str]:
         self._check_ready()
         return sorted(self.state.rankers)
 
     def ranker_settings(self) -> dict[str, RankerSettings]:
-        return {name: ranker.settings for name, ranker in self.state.rankers.items()}
+        """The settings of all rankers; as long as the log is not replayed, those of the settings file, too."""
+        known = {"default": RankerSettings(), **self.settings.rankers} if self.starting else {}
+        return known | {name: ranker.settings for name, ranker in self.state.rankers.items()}
 
     def info(self, name: str) -> RankerInfo:
         r = self.ranker(name)
@@ -373,15 +408,24 @@ class Service:
     async def _compile(self, settings: RankerSettings) -> None:
         """Compile before the first ranking, in a thread: other requests are answered meanwhile."""
         policy, most = policy_of(settings), self.settings.memory_bytes
+        if self.starting:
+            self._doing = f"compiling {policy.spec}"
+        slow = asyncio.get_running_loop().call_later(_SOON, self._log_compiling, policy.spec)
         try:
             size: float = await asyncio.to_thread(warm_up, policy, settings.k, settings.horizon, most)
         except MemoryError:
             size = math.inf
+        finally:
+            slow.cancel()
         if size > most:
             raise ValueError(
                 f"policy={policy.spec!r}: a query or its shared model takes {size:.3g} bytes, "
                 "more than the memory for all"
             )
+
+    def _log_compiling(self, spec: str) -> None:
+        meanwhile = "; until then rankings are the caller's order" if self.starting else ""
+        _log.info("compiling %s: the first time takes up to a minute%s", spec, meanwhile)
 
     async def _set(self, name: str, settings: RankerSettings) -> None:
         await self.append([self._setting(name, settings)], urgent=True)
@@ -449,6 +493,11 @@ def _stamped(records: list[NewRecord], now: float) -> list[NewRecord]:
 
 def _taken(event_id: str) -> Refused:
     return Refused(409, "event id taken", f"event_id={event_id!r}: was used for another query")
+
+
+def no_ranker(name: str) -> Refused:
+    detail = f"ranker {name!r}: no such ranker; add it to the settings or create it with PUT"
+    return Refused(404, "no such ranker", detail)
 
 
 def no_query(ranker: str, query: str) -> Refused:

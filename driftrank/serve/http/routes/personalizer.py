@@ -7,6 +7,7 @@ drawn from the event's id, so that its expectation is the reward, and it is the 
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -109,7 +110,8 @@ async def rank(service: Service, request: Request) -> Response:
     wanted = RankRequest(
         query, items, k=1, event_id=given.event_id, excluded=list(excluded), defer=bool(given.defer_activation)
     )
-    (answer,) = await service.rank(name, [wanted])
+    (answer,) = await service.rank(name, [wanted], lenient=True)
+    event_id = answer.event_id or given.event_id or str(uuid.uuid4())  # rewards of unknown events are ignored
     chosen = answer.items[0]
     rest = [action.id for action in candidates if action.id != chosen.id]
     if len(rest) == len(candidates):
@@ -121,7 +123,7 @@ async def rank(service: Service, request: Request) -> Response:
     order = iter([RankedAction(str(chosen.id), p), *below])
     # excluded actions keep their places
     ranking = [RankedAction(a.id, 0.0) if a.id in excluded else next(order) for a in given.actions]
-    return json_response(PersonalizerRanking(ranking, answer.event_id, str(chosen.id)), 201)
+    return json_response(PersonalizerRanking(ranking, event_id, str(chosen.id)), 201)
 
 
 async def reward(service: Service, request: Request) -> Response:
