@@ -37,7 +37,7 @@ from driftrank.serve.log.records import (
 )
 from driftrank.serve.log.store.base import Store, StoreDamaged, StoreError
 from driftrank.serve.maintenance import Maintenance
-from driftrank.serve.metrics import Metrics
+from driftrank.serve.metrics import Metrics, position_label
 from driftrank.serve.rank import CheckedRequest, degraded_response, make_impression, response
 from driftrank.serve.settings import ServerSettings, check_ranker, policy_of
 from driftrank.serve.slices import Slices
@@ -142,6 +142,7 @@ class Service:
         if damage is not None:
             _log.error("the log is damaged: %s", damage)
         self.state.metrics = Metrics()  # counts from before the start are not counted again
+        self.state.replaying = True
         records = 0
         self._doing = "the log is being replayed"
         while entries := self.store.read(self.state.seq, 2_000):
@@ -156,7 +157,7 @@ class Service:
             await self.maintenance.evict()
             await asyncio.sleep(0)
         self.state.recount()
-        self.state.metrics = self.metrics
+        self.state.metrics, self.state.replaying = self.metrics, False
         out = StartReplay(records, time.perf_counter() - began, first)
         self.metrics.add("replayed_records", (), records)
         self.metrics.gauge("replay_seconds", lambda: out.seconds)
@@ -291,6 +292,9 @@ class Service:
         self.metrics.add("lists", (ranked.ranker, ranked.arm))
         for letter in set(ranked.why):
             self.metrics.add("items_shown", (ranked.ranker, WHY[letter]), ranked.why.count(letter))
+        for n, letter in enumerate(ranked.why, 1):
+            if letter == "e":
+                self.metrics.add("explored_by_position", (ranked.ranker, position_label(n)))
 
     # -- feedback --------------------------------------------------------------------------------------------------
 

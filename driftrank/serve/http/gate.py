@@ -16,13 +16,14 @@ from time import perf_counter
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from driftrank.serve.http.endpoint import HEADERS, LABEL
+from driftrank.serve.http.endpoint import HEADERS, LABEL, OPERATION
 from driftrank.serve.http.problems import Refused, document, nothing_at
 from driftrank.serve.log.store.base import StoreError
-from driftrank.serve.logging import REQUEST_ID
+from driftrank.serve.logging import REQUEST_ID, TRACE
 from driftrank.serve.service import Service
 
 _SANE_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
+_TRACE = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]{1,200})?")
 _MAX_PATH = 8192  # characters
 _ALWAYS = frozenset({"/healthz", "/readyz", "/metrics"})  # also under overload
 _GONE = 499  # the status that is counted if the client has gone
@@ -55,6 +56,11 @@ class Gate:
         if id_ is None or not _SANE_ID.fullmatch(id_):
             id_ = f"{self._process}-{next(self._number):x}".encode()
         token = REQUEST_ID.set(id_.decode())
+        more = [(b"x-request-id", id_)]
+        trace = headers.get(b"traceparent")
+        if trace is not None and _TRACE.fullmatch(trace):
+            TRACE.set(trace.decode())
+            more.append((b"traceparent", trace))
         path: str = scope["path"]
         if path.startswith(_PERSONALIZER):
             same = _SAME.match(path)
@@ -66,7 +72,7 @@ class Gate:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 # a new list: a route may use the same one again
-                message["headers"] = [*message.get("headers", ()), (b"x-request-id", id_)]
+                message["headers"] = [*message.get("headers", ()), *more]
                 if self._service.draining:  # the client comes back to another process
                     message["headers"].append((b"connection", b"close"))
             await send(message)
@@ -106,17 +112,17 @@ class Gate:
             if self._service.settings.access_log or (status >= 500 and status != 503):
                 self._line(scope, status, took)
             REQUEST_ID.reset(token)
+            TRACE.set(None)
 
     def _line(self, scope: Scope, status: int, took: float) -> None:
-        client = scope.get("client")
-        _log.log(
-            logging.ERROR if status >= 500 else logging.INFO,
-            "%s %s: %d",
-            scope["method"],
-            scope["path"],
-            status,
-            extra={"status": status, "ms": round(took * 1000, 3), "client": client[0] if client else None},
-        )
+        client, operation = scope.get("client"), scope.get(OPERATION)
+        fields = {
+            "method": scope["method"], "path": scope["path"], "route": operation.path if operation else None,
+            "ranker": scope.get("path_params", {}).get("ranker"), "status": status, "ms": round(took * 1000, 3),
+            "client": client[0] if client else None,
+        }  # fmt: skip
+        level = logging.ERROR if status >= 500 and status != 503 else logging.INFO
+        _log.log(level, "%s %s: %d", scope["method"], scope["path"], status, extra=fields)
 
 
 def _bug(id_: bytes) -> Refused:
