@@ -74,7 +74,7 @@ COUNTERS = {
     "records_forgotten": Family("Records dropped from the log after their retention."),
     "connections_closed": Family("Connections closed by the server: headers too long, request too slow, too many "
                                  "connections.", ("why",)),
-    "requests_refused": Family("Requests refused: overload, rate (of a key), origin, host.", ("why",)),
+    "requests_refused": Family("Requests refused, by reason: overload, or the rate of a key.", ("why",)),
 }  # fmt: skip
 HISTOGRAMS = {
     "http_request_duration_seconds": Family("Time to answer a request, by route.", ("route",)),

@@ -43,7 +43,7 @@ def test_our_curl_is_like_curl(tmp_path: Path) -> None:
         with Session(tmp_path / name, curl=curl) as session:
             session.shell("driftrank serve\n")
             rank = """curl -s http://127.0.0.1:8080/v1/rankers/default/rank \\
-                -d '{"query": "q", "items": ["a", "b"], "event_id": "e"}'\n"""
+                --json '{"query": "q", "items": ["a", "b"], "event_id": "e"}'\n"""
             printed.append(
                 [
                     session.shell(rank),
