@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from driftrank.serve.http.problems import Refused
@@ -31,15 +32,18 @@ def check_origin(headers: Mapping[bytes, bytes], settings: ServerSettings) -> No
 
 def _allowed(host: str, settings: ServerSettings) -> bool:
     """True if a Host header names this machine, or a host of the settings."""
-    if not host or host in settings.allowed_hosts:
-        return True
+    name, local = _name(host)
+    return local or name == settings.host or name in settings.allowed_hosts or host in settings.allowed_hosts
+
+
+@lru_cache(64)
+def _name(host: str) -> tuple[str, bool]:
+    """The name in a Host header without the port, and whether it is one of this machine; none at all is."""
     try:
         name = urlsplit(f"//{host}").hostname or ""
     except ValueError:
-        return False
-    if name in ("localhost", settings.host) or name in settings.allowed_hosts:
-        return True
+        return "", False
     try:
-        return ipaddress.ip_address(name).is_loopback
+        return name, name in ("", "localhost") or ipaddress.ip_address(name).is_loopback
     except ValueError:
-        return False
+        return name, False
