@@ -25,7 +25,7 @@ _SLICE = 64
 #: for a checkpoint without hurry: queries at once, then seconds for records that are to be written
 _SMALL_SLICE, _PAUSE = 8, 0.002
 #: impressions ended at once
-_DUE = 1000
+_DUE = 250
 #: seconds until a store that failed is tried again
 _RETRY = 1.0
 #: seconds between two measurements of the event loop

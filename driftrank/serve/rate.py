@@ -14,12 +14,12 @@ _SAVED = 10.0
 class Rates:
     """A token bucket for each key. ``rate`` returns the limit, which may change; None: there is none.
 
-    An array of requests is always taken, and its tokens may be owed: then the next requests wait for longer.
+    The other requests of an array are owed if there are not enough tokens: then the next ones wait for longer.
 
     >>> now = [0.0]
     >>> rates = Rates(lambda: 2.0, lambda: now[0])
-    >>> rates.take("key"), rates.take("key", 39), rates.take("key"), rates.take("other")
-    (0.0, 0.0, 10.5, 0.0)
+    >>> rates.take("key"), rates.owe("key", 39), rates.take("key"), rates.take("other")
+    (0.0, None, 10.5, 0.0)
     >>> now[0] = 11.0
     >>> rates.take("key")
     0.0
@@ -30,8 +30,8 @@ class Rates:
         self._clock = clock
         self._buckets: dict[str, tuple[float, float]] = {}  # by the hash of a key: tokens, and when
 
-    def take(self, key: str | None, n: int = 1) -> float:
-        """Take the tokens of ``n`` requests, if there is one; return the seconds to wait if there is none."""
+    def take(self, key: str | None) -> float:
+        """Take the token of a request; return the seconds to wait if there is none."""
         rate = self._rate()
         if rate is None:
             return 0.0
@@ -39,8 +39,13 @@ class Rates:
         most = max(1.0, _SAVED * rate)
         tokens, since = self._buckets.get(name, (most, now))
         tokens = min(most, tokens + (now - since) * rate)
-        if tokens < 1.0:
-            self._buckets[name] = tokens, now
-            return (1.0 - tokens) / rate
-        self._buckets[name] = tokens - n, now
-        return 0.0
+        wait = max(0.0, (1.0 - tokens) / rate)
+        self._buckets[name] = tokens if wait else tokens - 1.0, now
+        return wait
+
+    def owe(self, key: str | None, n: int) -> None:
+        """Take ``n`` tokens more, whether or not they are there."""
+        name = "" if key is None else hashed(key)
+        if name in self._buckets:
+            tokens, since = self._buckets[name]
+            self._buckets[name] = tokens - n, since

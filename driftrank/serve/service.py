@@ -228,7 +228,7 @@ class Service:
                     now = self.now()
         records = [ranking for ranking in rankings if isinstance(ranking, NewRecord)]
         try:
-            settled = iter(await self.append(_stamped(records, self.now())) if records else [])
+            settled = iter(await self.append(_stamped(records, now)) if records else [])
         except Refused as problem:
             if problem.status != 503 or not lenient:
                 raise
@@ -317,7 +317,7 @@ class Service:
                     await slices.pause()
                     now = self.now()
         records = [result for result in results if isinstance(result, NewRecord)]
-        settled = iter(await self.append(_stamped(records, self.now())) if records else [])
+        settled = iter(await self.append(_stamped(records, now)) if records else [])
         out = [self._outcome(it, next(settled)) if isinstance(it, NewRecord) else it for it in results]
         for result in out:
             self.metrics.add("feedback", (name, result.outcome))
@@ -489,7 +489,7 @@ def _explicit(settings: RankerSettings, before: Ranker | None) -> RankerSettings
 
 
 def _stamped(records: list[NewRecord], now: float) -> list[NewRecord]:
-    """The records with the time at which they are appended: times in the log ascend, and a batch may have paused."""
+    """The records of a batch with the time of its last slice: times in the log ascend, and others came in between."""
     return [
         new if new.record.time == now else new._replace(record=structs.replace(new.record, time=now)) for new in records
     ]

@@ -127,7 +127,7 @@ def count_array(request: Request, n: int) -> None:
     """Count the requests of an array for the rate of its key."""
     if _RATED in request.scope:
         rates, key = request.scope[_RATED]
-        rates.take(key, n - 1)
+        rates.owe(key, n - 1)
 
 
 def check_json(headers: dict[bytes, bytes]) -> None:
