@@ -50,6 +50,12 @@ def test_late(http, ranker):
     assert (answer.status_code, answer.json()["outcome"]) == (200, "late")
 
 
+def test_feedback_for_a_baseline_that_was_answered_instead(http, ranker):
+    """It has no event id: one that batches its feedback must not lose all of it for that."""
+    answer = http.post(f"{ranker()}/feedback", json=[{"event_id": "", "clicks": ["a"]}])
+    assert (answer.status_code, answer.json()[0]["outcome"]) == (200, "orphan")
+
+
 @pytest.mark.parametrize("clicks", [[1], ["a"], [{"id": "a"}], [], None, [1, 2], ["a", 3]])
 def test_forms_of_clicks(http, ranker, clicks):
     url = ranker(mode="shadow")
@@ -69,7 +75,7 @@ def test_forms_of_clicks(http, ranker, clicks):
         {"event_id": "e", "clicks": [4]},
         {"event_id": "e", "clicks": ["z"]}, {"event_id": "e", "clicks": [1.5]}, {"event_id": "e", "clicks": [True]},
         {"event_id": "e", "clicks": 1}, {"event_id": "e", "clicks": [{"id": 9}]}, {"event_id": "e", "shown": 0},
-        {"event_id": "e", "shown": 4}, {"event_id": "e", "clicks": [3], "shown": 2}, {"event_id": ""},
+        {"event_id": "e", "shown": 4}, {"event_id": "e", "clicks": [3], "shown": 2},
         {"event_id": "e", "click": [1]}, [{"event_id": "e", "clicks": [1]}, {"event_id": "e", "clicks": [9]}],
         [{"event_id": "e", "clicks": [1]}, 7],
     ],
