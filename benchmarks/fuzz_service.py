@@ -324,7 +324,7 @@ class Malformed:
         chance = self.random
         kinds = ["application/json", "text/plain", "application/xml", "multipart/form-data; boundary=x", "\xff", "",
                  "application/x-www-form-urlencoded", "application/json; charset=utf-16"]  # fmt: skip
-        out = [] if chance.random() < 0.5 else [f"Content-Type: {chance.choice(kinds)}"]
+        out = [f"Content-Type: {chance.choice(kinds) if chance.random() < 0.1 else kinds[0]}"]
         if chance.random() < 0.05:
             out.append(chance.choice(HEADERS))
         return out
@@ -349,7 +349,7 @@ class Sender:
     async def send(self) -> None:
         line, body = self.malformed.request()
         chance = self.malformed.random
-        headers = [*self.malformed.headers(), "Host: x"]
+        headers = [*self.malformed.headers(), "Host: localhost"]
         if chance.random() < 0.98:
             headers.append(f"Authorization: Bearer {self._key}")
         chunked = chance.random() < 0.1
@@ -451,7 +451,8 @@ class Server:
     async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         data = b"" if body is None else json.dumps(body).encode()
-        head = f"{method} {path} HTTP/1.0\r\nAuthorization: Bearer {self.key}\r\nContent-Length: {len(data)}\r\n\r\n"
+        head = f"{method} {path} HTTP/1.0\r\nContent-Type: application/json\r\nAuthorization: Bearer {self.key}\r\n"
+        head += f"Content-Length: {len(data)}\r\n\r\n"
         writer.write(head.encode() + data)
         top, _, answer = (await asyncio.wait_for(reader.read(-1), 60)).partition(b"\r\n\r\n")
         writer.close()

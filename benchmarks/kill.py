@@ -135,7 +135,9 @@ class Connection:
                 self._streams = await asyncio.open_connection("127.0.0.1", self._port)
             reader, writer = self._streams
             data = b"" if body is None else json.dumps(body).encode()
-            writer.write(f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
+            head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            head += "Prefer: handling=strict\r\n"
+            writer.write(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
             await writer.drain()
             # not wait_for(), which before Python 3.12 may miss that the client is cancelled
             async with asyncio.timeout(60):
@@ -385,7 +387,7 @@ async def final_state(server: Server) -> tuple[dict[str, Any], dict[tuple[str, s
 async def export(port: int, ranker: str, key: str = "") -> dict[str, str]:
     """The states of all its queries, in base64."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    head = f"GET /v1/rankers/{ranker}/export HTTP/1.0\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n"
+    head = f"GET /v1/rankers/{ranker}/export HTTP/1.0\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n"
     writer.write(head.encode())
     head, _, body = (await reader.read(-1)).decode().partition("\r\n\r\n")
     writer.close()

@@ -75,7 +75,7 @@ def server(command: list[str], port: int, limit: float = 120) -> Iterator[subpro
 def answers(port: int) -> bool:
     try:
         with socket.create_connection(("127.0.0.1", port), 1) as s:
-            s.sendall(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
+            s.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             return s.recv(100).split()[1] in (b"200", b"404")
     except (OSError, IndexError):
         return False
@@ -138,8 +138,9 @@ class Connection(asyncio.Protocol):
 
 def post(what: str, body: dict[str, Any] | list[dict[str, Any]]) -> bytes:
     text = json.dumps(body).encode()
-    return b"POST /v1/rankers/default/%s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" % what.encode() + (
-        b"Content-Length: %d\r\n\r\n" % len(text) + text
+    return (
+        b"POST /v1/rankers/default/%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" % what.encode()
+        + (b"Content-Length: %d\r\n\r\n" % len(text) + text)
     )
 
 

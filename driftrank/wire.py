@@ -69,6 +69,9 @@ class RankResponse(Struct, frozen=True, omit_defaults=True):
     policy: str
     step: int  #: rankings of this query that were learnt from, plus one
     notes: list[str] = []  #: what was sent and is not used, and why
+    #: the baseline instead of a ranking: the service is starting, or cannot write to its store. The event_id is empty,
+    #: and nothing is learnt from it.
+    degraded: Literal["starting", "store"] | UnsetType = UNSET
 
 
 class Clicked(Struct, frozen=True, forbid_unknown_fields=True):
@@ -174,7 +177,8 @@ class QueryState(Struct, frozen=True):
     clicks: int
     last_change: int | None  #: step of the last change detected, on any item
     changes: int  #: changes detected so far
-    items: list[ItemState]  #: best estimate first
+    items: list[ItemState]  #: best estimate first; those of a page
+    items_total: int = 0  #: of all pages
 
 
 class WarmRow(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

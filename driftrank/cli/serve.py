@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +24,16 @@ HostOption = Annotated[
 ]
 PortOption = Annotated[
     int | None, typer.Option(metavar="PORT", help="Port to listen on; 0: any free one.", show_default="8080")
+]
+SocketOption = Annotated[
+    str | None, typer.Option(metavar="PATH", help="Unix socket to listen on instead.", show_default="none")
+]
+CertOption = Annotated[
+    str | None,
+    typer.Option(metavar="FILE.pem", help="Certificate with its chain: HTTPS instead of HTTP.", show_default="none"),
+]
+TlsKeyOption = Annotated[
+    str | None, typer.Option(metavar="FILE.pem", help="Private key of the certificate.", show_default="none")
 ]
 StoreOption = Annotated[
     str | None,
@@ -68,6 +79,9 @@ LogLevelOption = Annotated[
 def serve(
     host: HostOption = None,
     port: PortOption = None,
+    socket: SocketOption = None,
+    tls_cert: CertOption = None,
+    tls_key: TlsKeyOption = None,
     store: StoreOption = None,
     config: ConfigOption = None,
     durability: DurabilityOption = None,
@@ -81,7 +95,7 @@ def serve(
     Everything is stored in one SQLite file, and there is a ranker called default from the start. More rankers come from
     the settings file, from the environment (DRIFTRANK_RANKERS__SHOP__POLICY=CascadeSWUCB:window=24h) or over HTTP.
     Every setting has a variable (DRIFTRANK_PORT); options win over variables, variables over the file. Logs go to
-    standard error. SIGTERM or Ctrl-C shuts it down gracefully.
+    standard error. SIGTERM or Ctrl-C shuts it down gracefully, SIGHUP loads the settings again.
 
     \b
     driftrank serve
@@ -89,34 +103,37 @@ def serve(
     DRIFTRANK_ADMIN_KEY=sha256:... driftrank serve --host 0.0.0.0
 
     \b
-    curl http://127.0.0.1:8080/v1/rankers/default/rank -d '{"query": "shoes", "items": ["a", "b", "c"]}'
+    curl http://127.0.0.1:8080/v1/rankers/default/rank --json '{"query": "shoes", "items": ["a", "b", "c"]}'
     """
     options = {name: value for name, value in locals().items() if name != "config"}
-    run, settings = _prepare(config, options)
-    if settings.public and settings.admin_key is None:
-        raise ValueError(
-            f"host={settings.host!r}: must be an address of this machine only, unless DRIFTRANK_ADMIN_KEY is set; "
-            "driftrank key makes a key"
-        )
-    run(settings, lambda url: typer.echo(_listening(url, settings)))
+    run, load = _prepare(config, options)
+    settings = load()
+    run(settings, lambda url: typer.echo(_listening(url, settings)), load)
 
 
-def _prepare(config: Path | None, options: dict[str, Any]) -> tuple[Any, ServerSettings]:
-    """The function that serves, and its settings."""
+def _prepare(config: Path | None, options: dict[str, Any]) -> tuple[Any, Callable[[], ServerSettings]]:
+    """The function that serves, and the one that loads its settings."""
     import os
 
     need("serve", "msgspec", "prometheus_client", "starlette", "uvicorn")
     from driftrank.serve import app
     from driftrank.serve.logging import set_up_logging
-    from driftrank.serve.settings import load_settings
+    from driftrank.serve.settings import check_reachable, load_settings
 
-    settings = load_settings(config, os.environ, options)
-    set_up_logging(settings.log_level)
-    return app.serve, settings
+    def load() -> ServerSettings:
+        settings = load_settings(config, os.environ, options)
+        check_reachable(settings)
+        return settings
+
+    set_up_logging(load().log_level)
+    return app.serve, load
 
 
 def _listening(url: str, settings: ServerSettings) -> str:
     near = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
-    key = ' -H "Authorization: Bearer KEY"' if settings.admin_key else ""
+    if settings.socket is not None:
+        near = f"--unix-socket {settings.socket} http://localhost"
+    key = ' -H "Authorization: Bearer KEY"' if settings.admin_keys else ""
     body = '{"query": "shoes", "items": ["a", "b", "c"]}'
-    return f"driftrank listens on {url}, its API is at /docs; try: curl{key} {near}/v1/rankers/default/rank -d '{body}'"
+    path = f"{near}/v1/rankers/default/rank"
+    return f"driftrank listens on {url}, its API is at /docs; try: curl{key} {path} --json '{body}'"

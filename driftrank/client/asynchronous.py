@@ -139,9 +139,12 @@ class AsyncClient(Core):
 
     # -- queries and rankers ---------------------------------------------------------------------------------------
 
-    async def query(self, query: str) -> QueryState:
-        """The state of a query."""
-        return await self._send(Call("GET", f"{self._path}/queries/{segment(query)}", QueryState))
+    async def query(self, query: str, offset: int = 0, limit: int = 1000) -> QueryState:
+        """The state of a query, with ``limit`` of its items after the best ``offset``."""
+        check_integer("offset", offset, 0)
+        check_integer("limit", limit, 1)
+        page = f"?offset={offset}&limit={limit}" if (offset, limit) != (0, 1000) else ""
+        return await self._send(Call("GET", f"{self._path}/queries/{segment(query)}{page}", QueryState))
 
     async def queries(self, after: str = "", limit: int = 100) -> list[str]:
         """Names of queries, sorted: the first ``limit`` after one of them."""
@@ -161,9 +164,9 @@ class AsyncClient(Core):
         return await self._send(Call("GET", calls.ranker_path(self.name if name is None else name), RankerInfo))
 
     async def put_ranker(self, name: str, settings: RankerSettings) -> RankerInfo:
-        """Create a ranker, or change its settings."""
+        """Create a ranker, or change its settings. Waits for a policy that is compiled for the first time."""
         body = calls.encoded(settings, RankerSettings)
-        return await self._send(Call("PUT", calls.ranker_path(name), RankerInfo, body))
+        return await self._send(Call("PUT", calls.ranker_path(name), RankerInfo, body, long=True))
 
     async def delete_ranker(self, name: str) -> None:
         await self._send(Call("DELETE", calls.ranker_path(name), bytes))

@@ -30,6 +30,7 @@ def http_options(url: str, key: str | None) -> dict[str, Any]:
     if base.port is not None and not 0 <= base.port <= 65535:
         raise ValueError(f"url={url!r}: the port must be from 0 to 65535")
     headers = {"User-Agent": f"driftrank/{__version__}", "Content-Type": "application/json"}
+    headers["Prefer"] = "handling=strict"  # no baseline instead of a ranking: the client repeats calls, or falls back
     if key is not None:
         if not key or not key.isascii() or not key.isprintable() or key != key.strip():
             raise ValueError("key: must be a key printed by driftrank key")  # not repeated here: it is a secret

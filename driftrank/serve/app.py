@@ -4,70 +4,109 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import logging
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import uvicorn
 from starlette.middleware import Middleware
 from starlette.routing import Route, Router
 
+from driftrank.serve.http.connection import Connection, Connections
 from driftrank.serve.http.endpoint import Endpoint, Unmatched
 from driftrank.serve.http.gate import Gate
+from driftrank.serve.http.listener import allow_files, open_listener, url_of
 from driftrank.serve.http.operation import Operation
+from driftrank.serve.http.problems import Refused
 from driftrank.serve.http.routes import table
 from driftrank.serve.keys import Keys
 from driftrank.serve.log.store.base import open_store
+from driftrank.serve.logging import set_level
+from driftrank.serve.rate import Rates
 from driftrank.serve.service import Service
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.settings import ServerSettings, reloaded
 
 _log = logging.getLogger("driftrank.serve")
 #: seconds that requests have to finish when the server is asked to stop
 _GRACE = 10
+#: files besides connections: the store, the log, the event loop
+_OTHER_FILES = 64
 
 
-def build(service: Service, operations: Sequence[Operation] | None = None) -> Router:
+def build(
+    service: Service,
+    operations: Sequence[Operation] | None = None,
+    *,
+    overloaded: Callable[[], bool] = lambda: False,
+) -> Router:
     """The web application of a service; ``operations``: by default the whole route table."""
-    keys = Keys(service.settings.admin_key, service.ranker_settings)
+    keys = Keys(lambda: service.settings, service.ranker_settings)
+    rates = Rates(lambda: service.settings.rate)
     routes = [
-        Route(entry.path, Endpoint(entry, service, keys), methods=[entry.method], name=entry.handler.__name__)
+        Route(entry.path, Endpoint(entry, service, keys, rates), methods=[entry.method], name=entry.handler.__name__)
         for entry in (table() if operations is None else operations)
     ]
     unmatched = Unmatched(routes, keys)
     return Router(
         [*routes, Route("/{path:path}", unmatched)],
         default=unmatched,  # paths that do not begin with a slash, such as "*"
-        middleware=[Middleware(Gate, metrics=service.metrics, access_log=service.settings.access_log)],
+        middleware=[Middleware(Gate, service=service, overloaded=overloaded)],
     )
 
 
-def serve(settings: ServerSettings, listening: Callable[[str], None] = lambda url: None) -> None:
-    """Serve until SIGTERM or Ctrl-C. ``listening`` is called with the address as soon as requests are answered."""
+def serve(
+    settings: ServerSettings,
+    listening: Callable[[str], None] = lambda url: None,
+    load: Callable[[], ServerSettings] | None = None,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C. ``listening`` is called with the address as soon as requests are answered.
+
+    ``load`` returns the settings again, at SIGHUP.
+    """
     # the writing thread waits a tenth of a millisecond for a busy event loop, not five
     sys.setswitchinterval(0.0001)
     # many short garbage collections: the few long ones of the command line would delay 1 request in 50
     gc.set_threshold(2_000, 10, 1_000)
-    listener = _listener(settings.host, settings.port)
+    listener = open_listener(settings)
     try:
+        allow_files(settings.max_connections + _OTHER_FILES)
         store = open_store(settings.store, durability=settings.durability)
         service = Service(store, settings)
+        connections = Connections(lambda: service.settings, service.metrics)
         config = uvicorn.Config(
-            build(service), http="httptools", log_config=None, access_log=False, lifespan="off", server_header=False,
-            timeout_graceful_shutdown=_GRACE, ws="none", proxy_headers=False,
+            build(service, overloaded=lambda: connections.overloaded),
+            http=functools.partial(Connection, connections=connections),  # type: ignore[arg-type]
+            log_config=None, access_log=False, lifespan="off", server_header=False, timeout_graceful_shutdown=_GRACE,
+            ws="none", proxy_headers=False, ssl_certfile=settings.tls_cert, ssl_keyfile=settings.tls_key,
         )  # fmt: skip
-        host, port = listener.getsockname()[:2]
-        url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        _load_tls(config)
+        url = url_of(listener, settings)
         with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-            runner.run(_serve(_Server(config, service), listener, lambda: listening(url)))
+            runner.run(_serve(_Server(config, service, load), connections, listener, lambda: listening(url)))
     finally:
         listener.close()
+        if settings.socket is not None:
+            Path(settings.socket).unlink(missing_ok=True)
 
 
-async def _serve(server: _Server, listener: socket.socket, listening: Callable[[], None]) -> None:
+def _load_tls(config: uvicorn.Config) -> None:
+    try:
+        config.load()
+    except (OSError, ssl.SSLError) as error:
+        raise ValueError(f"tls_cert={config.ssl_certfile!r}, tls_key={config.ssl_keyfile!r}: {error}") from None
+
+
+async def _serve(
+    server: _Server, connections: Connections, listener: socket.socket, listening: Callable[[], None]
+) -> None:
     service = server.service
+    sweeping = asyncio.create_task(connections.sweep())
     # while the log is replayed requests are answered with 503, so that health checks see a live process
     serving = asyncio.create_task(server.serve([listener]))
     starting = asyncio.create_task(service.start())
@@ -87,25 +126,30 @@ async def _serve(server: _Server, listener: socket.socket, listening: Callable[[
         await serving
     finally:
         starting.cancel()
+        sweeping.cancel()
         server.should_exit = True
         await asyncio.gather(serving, starting, return_exceptions=True)
         await service.stop()
 
 
 class _Server(uvicorn.Server):
-    """Shuts down gracefully: exit code 0 after a signal, and long answers end too."""
+    """Shuts down gracefully: exit code 0 after a signal, and long answers end too. SIGHUP loads the settings again."""
 
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, load: Callable[[], ServerSettings] | None) -> None:
         super().__init__(config)
         self.service = service
+        self._load = load
+        self._reloading: asyncio.Task[None] | None = None
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
-        signals = (signal.SIGINT, signal.SIGTERM)
+        handlers = {signal.SIGINT: self._stop, signal.SIGTERM: self._stop}
+        if hasattr(signal, "SIGHUP"):
+            handlers[signal.SIGHUP] = self._reload
         try:
-            for number in signals:
-                loop.add_signal_handler(number, self._stop)
+            for number, handler in handlers.items():
+                loop.add_signal_handler(number, handler)
         except NotImplementedError:  # Windows
             with super().capture_signals():
                 yield
@@ -113,29 +157,43 @@ class _Server(uvicorn.Server):
         try:
             yield
         finally:
-            for number in signals:
+            for number in handlers:
                 loop.remove_signal_handler(number)
 
     def _stop(self) -> None:
+        service = self.service
+        if service.draining:  # the second signal: at once
+            self._close()
+            self.force_exit = True
+            return
+        service.draining = True
+        drain = service.settings.drain_seconds if service.ready else 0.0
+        if drain:
+            _log.info("stopping: not ready any more; connections are refused in %g s", drain)
+            asyncio.get_running_loop().call_later(drain, self._close)
+        else:
+            self._close()
+
+    def _close(self) -> None:
         self.service.stopping = True
-        self.force_exit = self.should_exit  # the second signal: at once
         self.should_exit = True
 
+    def _reload(self) -> None:
+        if self._load is None or not self.service.ready:
+            _log.warning("the settings are not loaded again: the service is starting or stopping")
+        elif self._reloading is None or self._reloading.done():
+            self._reloading = asyncio.create_task(self._load_again(self._load))
 
-def _listener(host: str, port: int) -> socket.socket:
-    """A listening socket, opened first so that a wrong address is reported before anything else is done."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except socket.gaierror as error:
-        raise ValueError(f"host={host!r}: cannot be resolved ({error.strerror})") from None
-    except UnicodeError as error:  # not a valid host name
-        raise ValueError(f"host={host!r}: {error}") from None
-    listener = socket.socket(family, kind, protocol)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(2048)
-    except OSError as error:
-        listener.close()
-        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from None
-    return listener
+    async def _load_again(self, load: Callable[[], ServerSettings]) -> None:
+        try:
+            settings, changed, fixed = reloaded(self.service.settings, load())
+            await self.service.configure(settings)
+            if self.config.ssl is not None:  # for new connections
+                self.config.ssl.load_cert_chain(str(self.config.ssl_certfile), self.config.ssl_keyfile)
+        except (ValueError, OSError, Refused) as error:
+            _log.error("the settings were not loaded again: %s", error)
+            return
+        set_level(self.service.settings.log_level)
+        _log.info("the settings were loaded again; changed: %s", ", ".join(changed) or "nothing")
+        if fixed:
+            _log.warning("a restart is needed to change %s", ", ".join(fixed))

@@ -42,8 +42,8 @@ class Introspection:
                 break
         return sorted(found)[:limit]
 
-    def state(self, ranker_name: str, name: str) -> QueryState:
-        """The state of a query, item by item."""
+    def state(self, ranker_name: str, name: str, offset: int = 0, limit: int = 1000) -> QueryState:
+        """The state of a query, item by item: ``limit`` items after the best ``offset``."""
         ranker = self._service.ranker(ranker_name)
         query = self._service.state.query(ranker, name)
         if query is None:
@@ -57,18 +57,18 @@ class Introspection:
             last = alarm.step
             for item in learner.items if alarm.everything else [alarm.item]:
                 changed[item] = alarm.step
+        best_first = sorted(cast(dict[ItemId, Belief], beliefs).items(), key=_estimate, reverse=True)
         items = [
             ItemState(
                 item, _finite(b.estimate), _finite(b.bonus), _finite(b.samples), _finite(b.score),
                 query.last_offered(item), changed.get(item), b.prior, b.strength, query.places.get(item),
                 because.get(item),
             )
-            for item, b in cast(dict[ItemId, Belief], beliefs).items()
+            for item, b in best_first[offset : offset + limit]
         ]  # fmt: skip
-        items.sort(key=lambda item: -math.inf if item.estimate is None else item.estimate, reverse=True)
         return QueryState(
             ranker_name, name, ranker.spec, query.steps, query.impressions, query.clicks, last, learner.alarm_count,
-            items,
+            items, len(best_first),
         )  # fmt: skip
 
     def _prior(self, ranker: Ranker, query: Query) -> tuple[Prior | None, dict[ItemId, dict[str, float]]]:
@@ -105,6 +105,11 @@ class Introspection:
             best = query.learner.greedy(known, len(known))
             return [*best, *(item for item in items if item not in query.seen)]  # type: ignore[list-item]
         return list(items)
+
+
+def _estimate(entry: tuple[ItemId, Belief]) -> float:
+    estimate = _finite(entry[1].estimate)
+    return -math.inf if estimate is None else estimate
 
 
 def _finite(value: float | None) -> float | None:

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # ``driftrank key`` works without the serve extra
+    from driftrank.serve.settings import ServerSettings
     from driftrank.wire import RankerSettings
 
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
@@ -66,36 +67,39 @@ def as_hash(name: str, text: str) -> str:
 
 
 class Keys:
-    """The keys of a server: the admin key and those of its rankers.
+    """The keys of a server: admin keys, keys that only read, and those of its rankers.
 
-    ``rankers`` returns the current rankers, since their keys may change while the server runs. A server without any key
-    is open. Otherwise every request needs a key: the admin key has access to everything, a key of a ranker to this
-    ranker except for administration; a ranker without keys needs the admin key.
+    ``settings`` and ``rankers`` return the current ones, since keys may change while the server runs. A server without
+    any key is open. Otherwise every request needs a key: an admin key has access to everything, a read key to all that
+    changes nothing, a key of a ranker to this ranker except for administration; a ranker without keys needs an admin
+    key.
     """
 
-    def __init__(self, admin: str | None, rankers: Callable[[], Mapping[str, RankerSettings]]) -> None:
-        self._admin = admin
+    def __init__(
+        self, settings: Callable[[], ServerSettings], rankers: Callable[[], Mapping[str, RankerSettings]]
+    ) -> None:
+        self._settings = settings
         self._rankers = rankers
 
     @property
     def open(self) -> bool:
         """True if there are no keys."""
-        if self._admin is not None:
+        if self._settings().admin_keys:
             return False
         for settings in self._rankers().values():
             if settings.keys:
                 return False
         return True
 
-    def allows(self, presented: str | None, *, ranker: str | None, admin: bool) -> Access:
+    def allows(self, presented: str | None, *, ranker: str | None, admin: bool, reads: bool = False) -> Access:
         """Check the access of a key to a ranker; None: to a resource that belongs to no ranker.
 
-        Neither the result nor its duration reveals whether the ranker exists.
+        ``reads``: the request changes nothing. Neither the result nor its duration reveals whether the ranker exists.
         """
         if presented is None:
             return _GRANTED if self.open else _MISSING
-        is_admin, owned, any_key = self._look_up(presented)
-        if is_admin or not any_key:
+        everything, owned, any_key = self._look_up(presented, reads)
+        if everything or not any_key:
             return _GRANTED
         good = not admin and (bool(owned) if ranker is None else ranker in owned)
         return _GRANTED if good else Access.DENIED
@@ -104,22 +108,27 @@ class Keys:
         """The rankers that a key has access to; None: all."""
         if presented is None:
             return None if self.open else frozenset()
-        is_admin, owned, any_key = self._look_up(presented)
-        return None if is_admin or not any_key else frozenset(owned)
+        everything, owned, any_key = self._look_up(presented, True)
+        return None if everything or not any_key else frozenset(owned)
 
-    def _look_up(self, presented: str) -> tuple[bool, list[str], bool]:
-        """Return whether it is the admin key, the rankers it has access to, and whether there are keys at all.
+    def _look_up(self, presented: str, reads: bool) -> tuple[bool, list[str], bool]:
+        """Return whether it has access to everything, the rankers it has access to, and whether there are keys at all.
 
         It is compared with all hashes, each in constant time: the duration does not reveal which one matched.
         """
         digest = hashed(presented)
         same = hmac.compare_digest
-        is_admin = same(digest, self._admin) if self._admin is not None else False
-        any_key = self._admin is not None
+        settings = self._settings()
+        everything = False
+        for stored in settings.admin_keys:
+            everything |= same(digest, stored)
+        for stored in settings.read_keys:
+            everything |= same(digest, stored) and reads
+        any_key = bool(settings.admin_keys)
         owned = []
-        for name, settings in self._rankers().items():
-            for stored in settings.keys:
+        for name, of_ranker in self._rankers().items():
+            for stored in of_ranker.keys:
                 any_key = True
                 if same(digest, stored):
                     owned.append(name)
-        return is_admin, owned, any_key
+        return everything, owned, any_key

@@ -11,6 +11,8 @@ from typing import IO, Any
 
 #: the id of the current request
 REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
+#: its place in a trace of other systems: the header traceparent (W3C Trace Context)
+TRACE: ContextVar[str | None] = ContextVar("traceparent", default=None)
 
 #: attributes of every record; others come from ``extra``
 _USUAL = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "color_message"}
@@ -48,9 +50,9 @@ def _printable(text: str) -> str:
 
 
 def _more(record: logging.LogRecord) -> dict[str, Any]:
-    """The request's id and the record's extra attributes."""
-    request = REQUEST_ID.get()
-    more = {} if request is None else {"request_id": request}
+    """The request's id and trace, and the record's extra attributes."""
+    known = {"request_id": REQUEST_ID.get(), "traceparent": TRACE.get()}
+    more = {key: value for key, value in known.items() if value is not None}
     return more | {key: value for key, value in vars(record).items() if key not in _USUAL}
 
 
@@ -65,9 +67,15 @@ def set_up_logging(level: str = "info", stream: IO[str] | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)  # of libraries
-    logging.getLogger("driftrank").setLevel(level.upper())
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
-        logger.setLevel(level.upper() if name != "uvicorn.access" else logging.WARNING)
+        logger.setLevel(logging.WARNING)
+    set_level(level)
+
+
+def set_level(level: str) -> None:
+    """Set the least severe messages to log."""
+    for name in ("driftrank", "uvicorn", "uvicorn.error"):
+        logging.getLogger(name).setLevel(level.upper())

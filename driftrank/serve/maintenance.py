@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from time import perf_counter
 
 from driftrank.serve.log.committer import Committer, NewRecord
 from driftrank.serve.log.records import Final, Lost, decode, final_id
@@ -24,9 +25,11 @@ _SLICE = 64
 #: for a checkpoint without hurry: queries at once, then seconds for records that are to be written
 _SMALL_SLICE, _PAUSE = 8, 0.002
 #: impressions ended at once
-_DUE = 1000
+_DUE = 250
 #: seconds until a store that failed is tried again
 _RETRY = 1.0
+#: seconds between two measurements of the event loop
+_TICK = 0.25
 
 
 class Maintenance:
@@ -39,7 +42,7 @@ class Maintenance:
         self._state = state
         self._store = store
         self._committer = committer
-        self._settings = settings
+        self.settings = settings
         self._metrics = metrics
         self._now = now
         self._tasks: list[asyncio.Task[None]] = []
@@ -54,7 +57,10 @@ class Maintenance:
         self.memory_free.set()
 
     def start(self) -> None:
-        for work in (self._end_feedback_windows, self._evict_when_full, self._take_checkpoints, self._retry_store):
+        for work in (
+            self._end_feedback_windows, self._evict_when_full, self._take_checkpoints, self._retry_store,
+            self._measure_lag,
+        ):  # fmt: skip
             self._tasks.append(asyncio.create_task(self._forever(work)))
 
     async def stop(self) -> None:
@@ -71,7 +77,7 @@ class Maintenance:
     def folded(self, records: int) -> None:
         """Called after this number of records was folded."""
         self._new += records
-        if self._new >= self._settings.checkpoint_every:
+        if self._new >= self.settings.checkpoint_every:
             self._checkpoint_due.set()
         self._check_memory()
 
@@ -120,6 +126,11 @@ class Maintenance:
                 await self._committer.append(records, urgent=True)
             more = more or len(due) == _DUE
         return more
+
+    async def _measure_lag(self) -> None:
+        began = perf_counter()
+        await asyncio.sleep(_TICK)
+        self._metrics.observe("event_loop_lag_seconds", (), max(0.0, perf_counter() - began - _TICK))
 
     # -- memory ----------------------------------------------------------------------------------------------------
 
@@ -174,7 +185,7 @@ class Maintenance:
     async def _take_checkpoints(self) -> None:
         with suppress(TimeoutError):
             # not wait_for(), which before Python 3.12 may miss that the task is cancelled
-            async with asyncio.timeout(self._settings.checkpoint_seconds):
+            async with asyncio.timeout(self.settings.checkpoint_seconds):
                 await self._checkpoint_due.wait()
         self._checkpoint_due.clear()
         if self._new:
@@ -189,12 +200,16 @@ class Maintenance:
             checkpoint, models = state.checkpoint(), state.changed_models()
             deleted, needed = list(state.queries.deleted), state.needed
             new, self._new, state.needed = self._new, 0, state.oldest
+            began, written = perf_counter(), self._metrics.count("snapshots_written")
             try:
                 await self._write(checkpoint, models, deleted, hurry)
             except BaseException:  # a replay begins where it did before
                 state.needed = min(needed, state.needed)
                 self._new += new
                 raise
+            took, written = perf_counter() - began, self._metrics.count("snapshots_written") - written
+            self._metrics.observe("checkpoint_duration_seconds", (), took)
+            _log.info("checkpoint at record %d: %d queries in %.2f s", checkpoint.seq, written, took)
 
     async def _write(self, checkpoint: Snapshot, models: list[ModelCopy], deleted: list[QueryKey], hurry: bool) -> None:
         """Write a checkpoint with the shared models that belong to it, after all its queries."""
@@ -239,7 +254,7 @@ class Maintenance:
 
     async def _forget_old(self) -> None:
         """Retention: drop records that are old, covered by snapshots, and not needed any more."""
-        until = self._now() - self._settings.retention_seconds
+        until = self._now() - self.settings.retention_seconds
         checkpoint = self._store.get_snapshot(CHECKPOINT)
         while True:
             # every time: an old impression may be activated meanwhile

@@ -25,11 +25,27 @@ Reading = float | Mapping[Labels, float]
 _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
+#: seconds from a ranking to its click
+_DELAYS = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 150.0, 300.0, 600.0, 1800.0, 3600.0, 10800.0, 43200.0, 86400.0, 259200.0)
+#: positions with labels of their own
+_POSITIONS = 20
+
+
 class Family(NamedTuple):
-    """The description and the labels of a metric."""
+    """The description and the labels of a metric, and the upper bounds of a histogram."""
 
     text: str
     labels: tuple[str, ...] = ()
+    bounds: tuple[float, ...] = _BUCKETS
+
+
+def position_label(position: int) -> str:
+    """The label of a position: rankings may have hundreds of them, and every label costs memory.
+
+    >>> position_label(3), position_label(300)
+    ('3', '21+')
+    """
+    return str(position) if position <= _POSITIONS else f"{_POSITIONS + 1}+"
 
 
 #: by their names in Prometheus without driftrank_ and _total
@@ -38,6 +54,8 @@ COUNTERS = {
     "lists": Family("Rankings made, by arm: live, shadow, safe or holdout.", ("ranker", "arm")),
     "ignored": Family("Requests that sent something which is not used, by what: features, context, score. The notes "
                       "of the answer say why.", ("ranker", "what")),
+    "lists_degraded": Family("Baselines answered instead of rankings, as the service was starting or its store could "
+                             "not be written.", ("ranker", "why")),
     "feedback": Family("Feedbacks, by outcome; malformed ones were rejected with 422.", ("ranker", "outcome")),
     "lists_finalised": Family("Rankings closed by feedback, by silence (no click), or dropped without learning.",
                               ("ranker", "arm", "how")),
@@ -45,6 +63,8 @@ COUNTERS = {
                      ("ranker", "arm")),
     "items_shown": Family("Items in rankings, by reason: learnt, prior, explore, pinned, baseline. The share of "
                           "explore is the cost of exploration.", ("ranker", "why")),
+    "clicks_by_position": Family("Clicks of closed rankings, by position.", ("ranker", "position")),
+    "explored_by_position": Family("Items shown to learn more about them, by position.", ("ranker", "position")),
     "changes_detected": Family("Changes of users' preferences that policies detected.", ("ranker",)),
     "records_appended": Family("Records appended to the log; divided by driftrank_commit_duration_seconds_count, "
                                "records per commit."),
@@ -54,9 +74,17 @@ COUNTERS = {
     "evictions": Family("Queries written to the store because the memory for learners was full."),
     "loads": Family("Queries loaded from the store."),
     "records_forgotten": Family("Records dropped from the log after their retention."),
+    "connections_closed": Family("Connections closed by the server: headers too long, request too slow, too many "
+                                 "connections.", ("why",)),
+    "requests_refused": Family("Requests refused, by reason: overload, or the rate of a key.", ("why",)),
 }  # fmt: skip
 HISTOGRAMS = {
     "http_request_duration_seconds": Family("Time to answer a request, by route.", ("route",)),
+    "click_delay_seconds": Family(
+        "Time from a ranking to a click; wait should be longer than most of them.", ("ranker",), _DELAYS
+    ),
+    "checkpoint_duration_seconds": Family("Time to write a checkpoint."),
+    "event_loop_lag_seconds": Family("Time by which the event loop was late, as every request is then."),
     "commit_duration_seconds": Family("Time to store a batch of records; its count is the number of batches."),
 }
 GAUGES = {
@@ -67,6 +95,7 @@ GAUGES = {
     "resident_queries": Family("Queries whose learners are in memory."),
     "store_bytes": Family("Size of the store on disk."),
     "commit_queue_length": Family("Records waiting to be stored."),
+    "connections": Family("Open connections."),
     "replay_seconds": Family("Duration of the replay at start-up."),
 }
 
@@ -90,7 +119,7 @@ class Metrics:
                 self._counts[name][()] = 0
         for name, family in HISTOGRAMS.items():
             if not family.labels:
-                self._times[name][()] = _empty()
+                self._times[name][()] = _empty(family.bounds)
         self._registry = CollectorRegistry()
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
@@ -106,8 +135,8 @@ class Metrics:
         times = self._times[name]
         cells = times.get(labels)
         if cells is None:
-            cells = times[labels] = _empty()
-        cells[bisect_left(_BUCKETS, seconds)] += 1
+            cells = times[labels] = _empty(HISTOGRAMS[name].bounds)
+        cells[bisect_left(HISTOGRAMS[name].bounds, seconds)] += 1
         cells[-1] += seconds
 
     def gauge(self, name: str, read: Callable[[], Reading]) -> None:
@@ -126,6 +155,7 @@ class Metrics:
             if "ranker" in family.labels:
                 place = family.labels.index("ranker")
                 self._counts[name] = {k: n for k, n in self._counts[name].items() if k[place] != ranker}
+        self._times["click_delay_seconds"].pop((ranker,), None)
 
     def render(self) -> bytes:
         """All metrics in the text format of Prometheus."""
@@ -149,21 +179,21 @@ class Metrics:
         for name, family in HISTOGRAMS.items():
             histogram = HistogramMetricFamily(f"driftrank_{name}", family.text, labels=family.labels)
             for labels, cells in sorted(self._times[name].items()):
-                histogram.add_metric([*map(str, labels)], _cumulated(cells), cells[-1])
+                histogram.add_metric([*map(str, labels)], _cumulated(cells, family.bounds), cells[-1])
             yield histogram
         for name, family in GAUGES.items():
             if name in self._gauges:
                 yield _read(name, family, self._gauges[name]())
 
 
-def _empty() -> list[float]:
-    return [0] * (len(_BUCKETS) + 1) + [0.0]
+def _empty(bounds: tuple[float, ...]) -> list[float]:
+    return [0] * (len(bounds) + 1) + [0.0]
 
 
-def _cumulated(cells: list[float]) -> list[tuple[str, float]]:
+def _cumulated(cells: list[float], bounds: tuple[float, ...]) -> list[tuple[str, float]]:
     """Cumulative counts per upper bound, as Prometheus expects."""
     so_far, out = 0.0, []
-    for bound, n in zip([*map(str, _BUCKETS), "+Inf"], cells[:-1], strict=True):
+    for bound, n in zip([*map(str, bounds), "+Inf"], cells[:-1], strict=True):
         so_far += n
         out.append((bound, so_far))
     return out

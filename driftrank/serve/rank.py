@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from msgspec import structs
@@ -18,6 +18,7 @@ from driftrank.policies.learner.shared_model import Prior, SharedModel
 from driftrank.serve.items import check_even, check_query, given_items, used_by
 from driftrank.serve.log.description import pack_description
 from driftrank.serve.log.records import WHY, Ranked
+from driftrank.serve.ranker_settings import policy_of
 from driftrank.serve.settings import ServerSettings
 from driftrank.serve.state.query import PreparedLearner, Query, add_items
 from driftrank.serve.state.ranker import Ranker
@@ -151,16 +152,32 @@ def _offered(query: Query | None, request: CheckedRequest, *, shares: bool) -> l
     return items
 
 
+def degraded_response(
+    limits: ServerSettings, settings: RankerSettings, request: RankRequest, why: Literal["starting", "store"]
+) -> RankResponse:
+    """The baseline with pinned items, for a ranker that cannot rank at the moment."""
+    checked = CheckedRequest(limits, settings, policy_of(settings), request)
+    chosen = _with_pinned(_baseline(checked), checked)
+    items = [RankedItem(item, n, None, WHY[w]) for n, (item, w) in enumerate(zip(*chosen[:2], strict=True), 1)]  # type: ignore[arg-type]
+    return RankResponse("", items, "baseline", 0, degraded=why)
+
+
+def _baseline(request: CheckedRequest) -> Chosen:
+    pinned = set(request.pinned.values())
+    free = request.k - len(pinned)
+    return Chosen([item for item in request.baseline if item not in pinned][:free], "b" * free, [None] * free)
+
+
 def choose(ranker: Ranker, learner: Learner, request: CheckedRequest, arm: str, now: float, key: int) -> Chosen:
     """Pinned items at their positions, the others by the policy or the baseline."""
     pinned = set(request.pinned.values())
     free = request.k - len(pinned)
     candidates = [item for item in request.items if item not in pinned] if pinned else request.items
     if arm in ("shadow", "holdout"):
-        shown = [item for item in request.baseline if item not in pinned][:free]
-        chosen = Chosen(shown, "b" * free, [None] * free)
+        chosen = _baseline(request)
         if arm == "shadow" and ranker.shared is not None and not pinned:  # a holdout teaches nobody
-            ranking = learner.adopt(shown, now=now, key=key, prior=_prior(ranker.shared, learner, request, shown))
+            prior = _prior(ranker.shared, learner, request, chosen.shown)
+            ranking = learner.adopt(chosen.shown, now=now, key=key, prior=prior)
             described = _described(ranking, request)
             chosen = chosen._replace(memo=memo_of(ranking), places=_places(ranking, request), described=described)
     elif not free:
@@ -169,7 +186,11 @@ def choose(ranker: Ranker, learner: Learner, request: CheckedRequest, arm: str, 
         chosen = _ranked_with_prior(ranker.shared, learner, request, candidates, free, now, key)
     else:
         chosen = _ranked(learner, candidates, free, now, key)
-    if not pinned:
+    return _with_pinned(chosen, request)
+
+
+def _with_pinned(chosen: Chosen, request: CheckedRequest) -> Chosen:
+    if not request.pinned:
         return chosen
     rest = iter(zip(chosen.shown, chosen.why, chosen.score, strict=True))
     merged: list[tuple[ItemId, str, float | None]] = [

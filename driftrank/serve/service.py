@@ -11,9 +11,10 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from typing import NamedTuple
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from typing import Literal, NamedTuple
 
 from msgspec import DecodeError, structs
 
@@ -36,11 +37,12 @@ from driftrank.serve.log.records import (
 )
 from driftrank.serve.log.store.base import Store, StoreDamaged, StoreError
 from driftrank.serve.maintenance import Maintenance
-from driftrank.serve.metrics import Metrics
-from driftrank.serve.rank import CheckedRequest, make_impression, response
+from driftrank.serve.metrics import Metrics, position_label
+from driftrank.serve.rank import CheckedRequest, degraded_response, make_impression, response
 from driftrank.serve.settings import ServerSettings, check_ranker, policy_of
+from driftrank.serve.slices import Slices
 from driftrank.serve.state import outcome
-from driftrank.serve.state.query import warm_up
+from driftrank.serve.state.query import Query, warm_up
 from driftrank.serve.state.ranker import Ranker
 from driftrank.serve.state.state import State
 from driftrank.wire import (
@@ -56,6 +58,9 @@ from driftrank.wire import (
 )
 
 _log = logging.getLogger("driftrank.serve")
+_NOT_READY = "the service is starting or stopping"
+#: seconds after which it is logged that a policy is being compiled: compiled ones are loaded by then
+_SOON = 2.0
 
 
 class StartReplay(NamedTuple):
@@ -73,9 +78,14 @@ class Service:
         self.settings = settings
         self.metrics = Metrics()
         self.ready = False
+        self.starting = True
+        self._doing = _NOT_READY
+        self.draining = False  #: asked to stop: not ready, but requests are answered for some time
         self.stopping = False  #: long answers end
         self.store = store
         self._clock = clock
+        #: one batch of a ranker is computed at a time: many of them would share the loop with everybody else
+        self._one_batch: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._now = 0.0  # the last time given out: it may be in records that are not folded yet
         self.state = State(store, self.metrics)
 
@@ -88,21 +98,32 @@ class Service:
             self.state, self.store, self._committer, self.settings, self.metrics, now=self.now
         )
         replay = await self._replay()
-        for name, settings in {"default": RankerSettings(), **self.settings.rankers}.items():
+        await self._set_rankers({"default": RankerSettings(), **self.settings.rankers})
+        await self._compile_all()
+        self._gauges()
+        self.maintenance.start()
+        self.ready, self.starting, self._doing = True, False, _NOT_READY
+        return replay
+
+    async def _set_rankers(self, rankers: Mapping[str, RankerSettings]) -> None:
+        """Create or change the rankers of the settings."""
+        for name, settings in rankers.items():
             ranker = self.state.rankers.get(name)
             # a default ranker that is not in the settings may have been changed by a request
             if ranker is None or (settings != RankerSettings() and _explicit(settings, ranker) != ranker.settings):
                 await self._compile(settings)
                 await self._committer.append([self._setting(name, settings)])
-        await self._compile_all()
-        self._gauges()
-        self.maintenance.start()
-        self.ready = True
-        return replay
+
+    async def configure(self, settings: ServerSettings) -> None:
+        """Change the settings while it runs; rankers only if they have others in the settings than before."""
+        before = self.settings
+        changed = {name: of for name, of in settings.rankers.items() if before.rankers.get(name) != of}
+        await self._set_rankers(changed)
+        self.settings = self.maintenance.settings = settings
 
     async def stop(self) -> None:
         """Write a checkpoint, so that the next start is quick, and close the store."""
-        self.ready = False
+        self.ready = self.starting = False
         await self.maintenance.stop()
         await self._committer.close()
         self.store.close()
@@ -110,7 +131,7 @@ class Service:
     @property
     def problem(self) -> str | None:
         """The reason why nothing can be written at the moment."""
-        return self._committer.problem if self.ready else "the service is starting or stopping"
+        return self._committer.problem if self.ready else self._doing
 
     async def _replay(self) -> StartReplay:
         began = time.perf_counter()
@@ -121,7 +142,9 @@ class Service:
         if damage is not None:
             _log.error("the log is damaged: %s", damage)
         self.state.metrics = Metrics()  # counts from before the start are not counted again
+        self.state.replaying = True
         records = 0
+        self._doing = "the log is being replayed"
         while entries := self.store.read(self.state.seq, 2_000):
             for entry in entries:
                 try:
@@ -134,7 +157,7 @@ class Service:
             await self.maintenance.evict()
             await asyncio.sleep(0)
         self.state.recount()
-        self.state.metrics = self.metrics
+        self.state.metrics, self.state.replaying = self.metrics, False
         out = StartReplay(records, time.perf_counter() - began, first)
         self.metrics.add("replayed_records", (), records)
         self.metrics.gauge("replay_seconds", lambda: out.seconds)
@@ -174,32 +197,49 @@ class Service:
 
     # -- rank ------------------------------------------------------------------------------------------------------
 
-    async def rank(self, name: str, requests: Sequence[RankRequest]) -> list[RankResponse]:
-        """Rankings, in the order of the requests; none if one of these is bad."""
+    async def rank(self, name: str, requests: Sequence[RankRequest], *, lenient: bool = False) -> list[RankResponse]:
+        """Rankings, in the order of the requests; none if one of these is bad.
+
+        ``lenient``: as long as it cannot rank, because it is starting or the store cannot be written, the baseline.
+        """
+        if lenient and self.starting:
+            return self._degraded(name, requests, "starting")
         self._check_ready()
         if not self.maintenance.memory_free.is_set():
             await self.maintenance.memory_free.wait()
         ranker = self.ranker(name)
         self._check_batch(len(requests))
-        now = self.now()
+        slices = Slices()
         rankings: list[Ranked | NewRecord] = []
         notes: list[Sequence[str]] = []
         queries: dict[str, str] = {}
-        for n, request in enumerate(requests):
-            try:
-                checked = CheckedRequest(self.settings, ranker.settings, ranker.policy, request)
-                rankings.append(self._rank(ranker, request, checked, now))
-                notes.append(checked.notes)
-            except ValueError as error:
-                where = f"request {n + 1} of {len(requests)}: " if len(requests) > 1 else ""
-                raise Refused(422, "bad request", f"{where}{error}") from None
-            event_id = request.event_id
-            if event_id is not None and queries.setdefault(event_id, request.query) != request.query:
-                raise _taken(event_id)
+        async with self._one_batch[name] if len(requests) > 1 else nullcontext():
+            now = self.now()
+            for n, request in enumerate(requests):
+                try:
+                    checked = CheckedRequest(self.settings, ranker.settings, ranker.policy, request)
+                    rankings.append(self._rank(ranker, request, checked, now))
+                    notes.append(checked.notes)
+                except ValueError as error:
+                    where = f"request {n + 1} of {len(requests)}: " if len(requests) > 1 else ""
+                    raise Refused(422, "bad request", f"{where}{error}") from None
+                event_id = request.event_id
+                if event_id is not None and queries.setdefault(event_id, request.query) != request.query:
+                    raise _taken(event_id)
+                if slices.over:
+                    await slices.pause()
+                    now = self.now()
         records = [ranking for ranking in rankings if isinstance(ranking, NewRecord)]
-        settled = iter(await self.append(records) if records else [])
+        try:
+            settled = iter(await self.append(_stamped(records, now)) if records else [])
+        except Refused as problem:
+            if problem.status != 503 or not lenient:
+                raise
+            return self._degraded(name, requests, "store")
         out = []
         for request, ranking, said in zip(requests, rankings, notes, strict=True):
+            if slices.over:
+                await slices.pause()
             ranked = ranking.record if isinstance(ranking, NewRecord) else ranking
             assert isinstance(ranked, Ranked)
             if isinstance(ranking, NewRecord):
@@ -209,6 +249,22 @@ class Service:
                     ranked = self._served(ranker, ranked.event_id, request)
             self.count_ignored(ranker, said)
             out.append(response(ranker, ranked, said))
+        return out
+
+    def _degraded(
+        self, name: str, requests: Sequence[RankRequest], why: Literal["starting", "store"]
+    ) -> list[RankResponse]:
+        """The baseline for each request."""
+        settings = self.ranker_settings().get(name)
+        if settings is None:  # it may be in the part of the log that is not replayed yet
+            self._check_ready()
+            raise no_ranker(name)
+        self._check_batch(len(requests))
+        try:
+            out = [degraded_response(self.settings, settings, request, why) for request in requests]
+        except ValueError as error:
+            raise Refused(422, "bad request", str(error)) from None
+        self.metrics.add("lists_degraded", (name, why), len(out))
         return out
 
     def _rank(self, ranker: Ranker, request: RankRequest, checked: CheckedRequest, now: float) -> Ranked | NewRecord:
@@ -221,6 +277,8 @@ class Service:
             if self.state.cached_impression(ranker, event_id) is not None:
                 return self._served(ranker, event_id, request)
         query = self.state.query(ranker, request.query)
+        if query is not None:
+            self._check_items(query, checked.items)
         ranked, prepared = make_impression(ranker, request.query, query, checked, event_id, now, defer=request.defer)
         return NewRecord(ranked_id(ranker.name, ranker.created, event_id), ranked, prepared)
 
@@ -241,6 +299,9 @@ class Service:
         self.metrics.add("lists", (ranked.ranker, ranked.arm))
         for letter in set(ranked.why):
             self.metrics.add("items_shown", (ranked.ranker, WHY[letter]), ranked.why.count(letter))
+        for n, letter in enumerate(ranked.why, 1):
+            if letter == "e":
+                self.metrics.add("explored_by_position", (ranked.ranker, position_label(n)))
 
     # -- feedback --------------------------------------------------------------------------------------------------
 
@@ -248,17 +309,22 @@ class Service:
         """The outcome of each; if one is malformed, all are rejected."""
         ranker = self.ranker(name)
         self._check_batch(len(feedbacks))
-        now = self.now()
+        slices = Slices()
         results: list[FeedbackResult | NewRecord] = []
-        for n, feedback in enumerate(feedbacks):
-            try:
-                results.append(self._feedback(ranker, feedback, now))
-            except ValueError as error:
-                self.metrics.add("feedback", (name, "malformed"))
-                where = f"feedback {n + 1} of {len(feedbacks)}: " if len(feedbacks) > 1 else ""
-                raise Refused(422, "bad request", f"{where}{error}") from None
+        async with self._one_batch[name] if len(feedbacks) > 1 else nullcontext():
+            now = self.now()
+            for n, feedback in enumerate(feedbacks):
+                try:
+                    results.append(self._feedback(ranker, feedback, now))
+                except ValueError as error:
+                    self.metrics.add("feedback", (name, "malformed"))
+                    where = f"feedback {n + 1} of {len(feedbacks)}: " if len(feedbacks) > 1 else ""
+                    raise Refused(422, "bad request", f"{where}{error}") from None
+                if slices.over:
+                    await slices.pause()
+                    now = self.now()
         records = [result for result in results if isinstance(result, NewRecord)]
-        settled = iter(await self.append(records) if records else [])
+        settled = iter(await self.append(_stamped(records, now)) if records else [])
         out = [self._outcome(it, next(settled)) if isinstance(it, NewRecord) else it for it in results]
         for result in out:
             self.metrics.add("feedback", (name, result.outcome))
@@ -267,6 +333,8 @@ class Service:
     def _feedback(self, ranker: Ranker, feedback: Feedback, now: float) -> FeedbackResult | NewRecord:
         """The outcome of feedback that changes nothing, or the record of any other."""
         event_id, max_id = feedback.event_id, self.settings.max_id
+        if not event_id:  # of a baseline that was answered instead of a ranking
+            return outcome.orphan(event_id)
         self._check_id("event_id", event_id)
         if isinstance(feedback.time, str) and len(feedback.time) > max_id:  # it is kept in memory, too
             raise ValueError(f"time: {len(feedback.time)} characters, at most {max_id} are allowed")
@@ -307,22 +375,23 @@ class Service:
 
     def _check_ready(self) -> None:
         if not self.ready:
-            raise Refused(503, "not ready", "the service is starting or stopping", {"Retry-After": "1"})
+            raise Refused(503, "not ready", self._doing, {"Retry-After": "1"})
 
     def ranker(self, name: str) -> Ranker:
         self._check_ready()
         try:
             return self.state.rankers[name]
         except KeyError:
-            detail = f"ranker {name!r}: no such ranker; add it to the settings or create it with PUT"
-            raise Refused(404, "no such ranker", detail) from None
+            raise no_ranker(name) from None
 
     def ranker_names(self) -> list[str]:
         self._check_ready()
         return sorted(self.state.rankers)
 
     def ranker_settings(self) -> dict[str, RankerSettings]:
-        return {name: ranker.settings for name, ranker in self.state.rankers.items()}
+        """The settings of all rankers; as long as the log is not replayed, those of the settings file, too."""
+        known = {"default": RankerSettings(), **self.settings.rankers} if self.starting else {}
+        return known | {name: ranker.settings for name, ranker in self.state.rankers.items()}
 
     def info(self, name: str) -> RankerInfo:
         r = self.ranker(name)
@@ -334,7 +403,7 @@ class Service:
         self._check_ready()
         try:
             check_ranker(name, settings)
-            if settings.keys and self.settings.admin_key is None:
+            if settings.keys and not self.settings.admin_keys:
                 raise ValueError("keys: the server needs an admin key first; without one they could never be changed")
             await self._compile(settings)
         except ValueError as error:
@@ -350,15 +419,24 @@ class Service:
     async def _compile(self, settings: RankerSettings) -> None:
         """Compile before the first ranking, in a thread: other requests are answered meanwhile."""
         policy, most = policy_of(settings), self.settings.memory_bytes
+        if self.starting:
+            self._doing = f"compiling {policy.spec}"
+        slow = asyncio.get_running_loop().call_later(_SOON, self._log_compiling, policy.spec)
         try:
             size: float = await asyncio.to_thread(warm_up, policy, settings.k, settings.horizon, most)
         except MemoryError:
             size = math.inf
+        finally:
+            slow.cancel()
         if size > most:
             raise ValueError(
                 f"policy={policy.spec!r}: a query or its shared model takes {size:.3g} bytes, "
                 "more than the memory for all"
             )
+
+    def _log_compiling(self, spec: str) -> None:
+        meanwhile = "; until then rankings are the caller's order" if self.starting else ""
+        _log.info("compiling %s: the first time takes up to a minute%s", spec, meanwhile)
 
     async def _set(self, name: str, settings: RankerSettings) -> None:
         await self.append([self._setting(name, settings)], urgent=True)
@@ -384,6 +462,15 @@ class Service:
         if not 1 <= n <= self.settings.max_batch:
             raise Refused(422, "bad request", f"{n} requests at once: must be from 1 to {self.settings.max_batch}")
 
+    def _check_items(self, query: Query, items: Sequence[ItemId]) -> None:
+        """Raise if a query would have too many items: each call takes time for all of them."""
+        most = self.settings.max_query_items
+        if query.learner.open or len(query.seen) + len(items) <= most:
+            return
+        n = len(query.seen) + len(query.missing(items))
+        if n > most:
+            raise ValueError(f"items: the query would have {n}, at most {most} are allowed (max_query_items)")
+
     def _check_id(self, name: str, value: ItemId) -> None:
         check_id(name, value, self.settings.max_id)
 
@@ -408,8 +495,20 @@ def _explicit(settings: RankerSettings, before: Ranker | None) -> RankerSettings
     return structs.replace(settings, policy=policy_of(settings).spec)
 
 
+def _stamped(records: list[NewRecord], now: float) -> list[NewRecord]:
+    """The records of a batch with the time of its last slice: times in the log ascend, and others came in between."""
+    return [
+        new if new.record.time == now else new._replace(record=structs.replace(new.record, time=now)) for new in records
+    ]
+
+
 def _taken(event_id: str) -> Refused:
     return Refused(409, "event id taken", f"event_id={event_id!r}: was used for another query")
+
+
+def no_ranker(name: str) -> Refused:
+    detail = f"ranker {name!r}: no such ranker; add it to the settings or create it with PUT"
+    return Refused(404, "no such ranker", detail)
 
 
 def no_query(ranker: str, query: str) -> Refused:

@@ -12,6 +12,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
@@ -20,16 +21,18 @@ from driftrank.files import read_toml
 from driftrank.policies.parameters import seconds
 from driftrank.serve.keys import as_hash, is_hash
 from driftrank.serve.ranker_settings import CHECKS, check_name, check_ranker, policy_of
-from driftrank.validation import check_choice, check_integer, check_known
+from driftrank.validation import check_choice, check_integer, check_known, check_number
 from driftrank.wire import RankerSettings
 
 __all__ = [
     "ServerSettings",
     "check_name",
     "check_ranker",
+    "check_reachable",
     "load_settings",
     "policy_of",
     "ranker_settings",
+    "reloaded",
     "size_in_bytes",
 ]
 
@@ -49,14 +52,28 @@ class ServerSettings:
 
     host: str = "127.0.0.1"
     port: int = 8080  #: 0: any free port
+    socket: str | None = None  #: the path of a Unix socket, instead of host and port
+    tls_cert: str | None = None  #: a file with a certificate and its chain: HTTPS instead of HTTP
+    tls_key: str | None = None  #: the file of its private key
+    allowed_hosts: list[str] = field(default_factory=list)  #: besides local ones, if there are no keys; "*": any
     store: str = "sqlite:///driftrank.db"
     #: full: acknowledged requests survive a power cut; relaxed: they survive a crash of the process
     durability: Literal["full", "relaxed"] = "full"
-    admin_key: str | None = None  #: the hash of the key with access to everything
+    admin_key: str | list[str] | None = None  #: the hash of the key with access to everything, or several
+    read_key: str | list[str] | None = None  #: the same for keys that can read everything and change nothing
+    rate: float | None = None  #: requests per second of a key, each of an array counted; beyond that, 429
     rankers: Mapping[str, RankerSettings] = field(default_factory=lambda: {"default": RankerSettings()})
     personalizer: str = "default"  #: the ranker behind the routes of Azure Personalizer
     max_body: int | str = "1MB"  #: of a request
+    max_header: int | str = "32KB"  #: of a request, with its first line
+    header_time: float | str = "10s"  #: for the headers of a request to arrive
+    body_time: float | str = "30s"  #: for its body
+    idle_time: float | str = "75s"  #: of a connection without a request; longer than that of a proxy before it
+    max_connections: int = 1000  #: beyond that, the oldest that owe a request are closed
+    max_requests: int = 500  #: in progress at once; beyond that, requests are answered 503
+    drain: float | str = 0.0  #: how long /readyz is 503 at a stop before connections are refused
     max_items: int = 1000  #: candidates of a ranking
+    max_query_items: int = 10_000  #: items that a query may have learnt of, with a policy that keeps a state of all
     max_features: int = 256  #: features of an item; the memory of a query grows with their square
     max_id: int = 256  #: characters of the id of an item or an event
     max_query: int = 512  #: characters of a query
@@ -72,9 +89,13 @@ class ServerSettings:
     def __post_init__(self) -> None:
         for name, check in _CHECKS.items():
             check(name, getattr(self, name))
+        if self.read_keys and not self.admin_keys:
+            raise ValueError("admin_key: must be set if there is a read_key")
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("tls_cert, tls_key: must be given together")
         for name, settings in self.rankers.items():
             check_ranker(name, settings)
-            if settings.keys and self.admin_key is None:
+            if settings.keys and not self.admin_keys:
                 raise ValueError(f"admin_key: must be set if rankers have keys, as {name} has")
             if self.retention_seconds < seconds("wait", settings.wait):
                 raise ValueError(
@@ -82,9 +103,38 @@ class ServerSettings:
                     f"wait={settings.wait!r} in the ranker {name}"
                 )
 
-    @property
+    @cached_property
+    def admin_keys(self) -> tuple[str, ...]:
+        """The hashes of the admin keys."""
+        return _several(self.admin_key)
+
+    @cached_property
+    def read_keys(self) -> tuple[str, ...]:
+        return _several(self.read_key)
+
+    @cached_property
     def max_body_bytes(self) -> int:
         return size_in_bytes("max_body", self.max_body)
+
+    @cached_property
+    def max_header_bytes(self) -> int:
+        return size_in_bytes("max_header", self.max_header)
+
+    @cached_property
+    def header_seconds(self) -> float:
+        return seconds("header_time", self.header_time)
+
+    @cached_property
+    def body_seconds(self) -> float:
+        return seconds("body_time", self.body_time)
+
+    @cached_property
+    def idle_seconds(self) -> float:
+        return seconds("idle_time", self.idle_time)
+
+    @property
+    def drain_seconds(self) -> float:
+        return _drain("drain", self.drain)
 
     @property
     def memory_bytes(self) -> int:
@@ -98,12 +148,36 @@ class ServerSettings:
     @property
     def public(self) -> bool:
         """True if other machines can reach it."""
-        if self.host == "localhost":
+        if self.host == "localhost" or self.socket is not None:
             return False
         try:
             return not ipaddress.ip_address(self.host.strip("[]")).is_loopback
         except ValueError:  # a host name, which may resolve to anything
             return True
+
+
+def check_reachable(settings: ServerSettings) -> None:
+    """Raise if other machines can reach a service without a key."""
+    if settings.public and not settings.admin_keys:
+        raise ValueError(
+            f"host={settings.host!r}: must be an address of this machine only, unless DRIFTRANK_ADMIN_KEY is set; "
+            "driftrank key makes a key"
+        )
+
+
+#: settings that only a restart can change
+_FIXED = ("host", "port", "socket", "store", "durability", "queue", "memory")
+
+
+def reloaded(before: ServerSettings, settings: ServerSettings) -> tuple[ServerSettings, list[str], list[str]]:
+    """The settings of a running service after loading them again, the names of those that changed, and of those that
+    only a restart can change.
+    """
+    names = [field.name for field in dataclasses.fields(settings)]
+    changed = [name for name in names if getattr(before, name) != getattr(settings, name)]
+    fixed = [name for name in changed if name in _FIXED]
+    settings = dataclasses.replace(settings, **{name: getattr(before, name) for name in fixed})
+    return settings, [name for name in changed if name not in fixed], fixed
 
 
 def size_in_bytes(name: str, value: int | str) -> int:
@@ -201,8 +275,9 @@ class _Loading:
     def server(self, name: str, value: Any, place: str) -> None:
         value = _typed(name, value, _SERVER[name], place)
         try:
-            if name == "admin_key" and value is not None:
-                value = as_hash(name, value)
+            if name in ("admin_key", "read_key"):
+                hashes = [as_hash(name, key) for key in _several(value)]
+                value = hashes[0] if len(hashes) == 1 else hashes or None
             _CHECKS[name](name, value)
         except ValueError as error:
             raise ValueError(f"{place}: {error}") from None
@@ -246,7 +321,7 @@ def _typed(name: str, value: Any, hint: Any, place: str) -> Any:
     try:
         return msgspec.convert(value, hint)
     except msgspec.ValidationError:
-        shown = "" if name in ("admin_key", "keys") else f"={value!r}"
+        shown = "" if name in ("admin_key", "read_key", "keys") else f"={value!r}"
         before = f"{place}: " if place else ""
         raise ValueError(f"{before}{name}{shown}: must be {_type_name(hint)}") from None
 
@@ -302,9 +377,27 @@ def _store(name: str, value: Any) -> None:
         raise ValueError(f"{name}={value!r}: must be of the form 'sqlite:///driftrank.db'")
 
 
-def _admin_key(name: str, value: Any) -> None:
-    if value is not None and not is_hash(value):
-        raise ValueError(f"{name}: must be the hash of a key, 'sha256:...', as printed by driftrank key")
+def _hashes(name: str, value: Any) -> None:
+    if not all(is_hash(key) for key in _several(value)):
+        raise ValueError(f"{name}: must be the hash of a key, 'sha256:...', as printed by driftrank key, or several")
+
+
+def _several(value: str | list[str] | None) -> tuple[str, ...]:
+    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
+
+
+def _optional(check: Callable[[str, Any], object]) -> Callable[[str, Any], object]:
+    return lambda name, value: None if value is None else check(name, value)
+
+
+def _drain(name: str, value: Any) -> float:
+    return 0.0 if value == 0 else seconds(name, value)
+
+
+def _hosts(name: str, value: Any) -> None:
+    for host in value:
+        if not host or "/" in host:
+            raise ValueError(f"{name}={value!r}: must be names of hosts, such as 'ranking.example.org', or '*'")
 
 
 def _retention(name: str, value: Any) -> None:
@@ -320,12 +413,26 @@ def _at_least(low: int, high: int | None = None) -> Callable[[str, Any], None]:
 _CHECKS: dict[str, Callable[[str, Any], object]] = {
     "host": _text,
     "port": _at_least(0, 65_535),
+    "socket": _optional(_text),
+    "tls_cert": _optional(_text),
+    "tls_key": _optional(_text),
+    "allowed_hosts": _hosts,
     "store": _store,
     "durability": lambda name, value: check_choice(name, value, ("full", "relaxed")),
-    "admin_key": _admin_key,
+    "admin_key": _hashes,
+    "read_key": _hashes,
+    "rate": _optional(lambda name, value: check_number(name, value, 0, open_low=True)),
     "personalizer": lambda name, value: check_name(value),
     "max_body": size_in_bytes,
+    "max_header": size_in_bytes,
+    "header_time": seconds,
+    "body_time": seconds,
+    "idle_time": seconds,
+    "max_connections": _at_least(1),
+    "max_requests": _at_least(1),
+    "drain": _drain,
     "max_items": _at_least(1),
+    "max_query_items": _at_least(1),
     "max_features": _at_least(1),
     "max_id": _at_least(1),
     "max_query": _at_least(1),

@@ -16,13 +16,11 @@ from driftrank.serve.log.description import pack_description
 from driftrank.serve.log.records import Imported, Warm
 from driftrank.serve.rank import draw, memo_of
 from driftrank.serve.service import Service, unique_id
+from driftrank.serve.slices import Slices
 from driftrank.serve.state.queries import snapshot_name
 from driftrank.serve.state.query import Query, add_items, click_positions
 from driftrank.serve.state.ranker import Ranker
 from driftrank.wire import Counted, ItemId, WarmRow
-
-#: rows that are tried before requests are answered
-_ROWS = 50
 
 
 class _Trial(NamedTuple):
@@ -50,13 +48,14 @@ class Transfer:
         service.check_named("batch", batch)
         records: list[NewRecord] = []
         trial = _Trial({}, ranker.shared.copy() if ranker.shared else None)
+        slices = Slices()
         for n, row in enumerate(rows):
             try:
                 record = self._warm(ranker, row, now, trial, f"{batch}/{n}")
             except ValueError as error:
                 raise Refused(422, "bad request", f"row {n + 1}: {error}") from None
-            if trial.shared is not None and n % _ROWS == _ROWS - 1:  # such a row takes as long as a request
-                await asyncio.sleep(0)
+            if slices.over:
+                await slices.pause()
             # with the generation: what a reset has forgotten may be sent again
             records.append(NewRecord(f"w/{name}/{since}/{batch}/{n}", record))
         self._check_same(ranker, since)
@@ -144,7 +143,10 @@ class Transfer:
         service = self._service
         ranker, now = service.ranker(name), service.now()
         records: list[NewRecord] = []
+        slices = Slices()
         for query, state in states:
+            if slices.over:
+                await slices.pause()
             try:
                 check_query(query, service.settings)
                 saved = Query.from_bytes(state)

@@ -30,7 +30,7 @@ from driftrank.client import (
 )
 from driftrank.client.calls import Call
 from driftrank.client.connection import request_of
-from driftrank.wire import Clicked, Feedback, Item, RankRequest, WarmRow
+from driftrank.wire import Clicked, Feedback, Item, RankerSettings, RankRequest, WarmRow
 from tests.client.awaited import Awaited
 from tests.client.flaky import Flaky, flaky
 
@@ -74,6 +74,21 @@ def test_rank_and_feedback(make: Any, server: Flaky) -> None:
         "pinned": {"a": 1},
     }  # fmt: skip
     assert reported == [{"event_id": "e:1", "clicks": ["b", 1, {"id": 7}], "shown": 2, "time": 5.0}]
+
+
+def test_a_ranker_whose_policy_is_being_compiled_is_waited_for(make: Any, server: Flaky) -> None:
+    """It took four attempts, each of which compiled the policy again, and failed."""
+    info = {"name": "x", "settings": {}, "queries": 0, "lists": 0, "steps": 0, "clicks": 0, "pending": 0}
+
+    def slow(path: str, body: Any) -> tuple[int, Any]:
+        time.sleep(1)
+        return 200, info
+
+    server.answer = slow  # type: ignore[method-assign]
+    with make(server.url, timeout=0.3, deadline=0.5) as client:
+        assert client.put_ranker("x", RankerSettings(policy="CascadeMUCB")).name == "x"
+    assert len(server.requests) == 1
+    assert server.headers[0]["Prefer"] == "handling=strict"
 
 
 def test_names_of_dots_are_quoted(make: Any, server: Flaky) -> None:

@@ -16,20 +16,16 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("-i", "--include", action="store_true")
     parser.add_argument("-X", "--request")
     parser.add_argument("-H", "--header", action="append", default=[])
-    parser.add_argument("-d", "--data")
-    parser.add_argument("--data-binary")
+    parser.add_argument("--json")
     parser.add_argument("-o", "--output")
     parser.add_argument("-w", "--write-out", default="")
     given = parser.parse_args(arguments)
-    data = given.data if given.data is not None else given.data_binary
     body = None
-    if data is not None:
-        body = Path(data[1:]).read_bytes() if data.startswith("@") else data.encode()
-        if given.data is not None and data.startswith("@"):
-            body = body.replace(b"\n", b"")
+    if given.json is not None:
+        body = Path(given.json[1:]).read_bytes() if given.json.startswith("@") else given.json.encode()
     headers = dict(header.split(": ", 1) for header in given.header)
     if body is not None:
-        headers.setdefault("Content-Type", "application/x-www-form-urlencoded")
+        headers |= {"Content-Type": "application/json", "Accept": "application/json"}
     method = given.request or ("GET" if body is None else "POST")
     answer = httpx.request(method, given.url, content=body, headers=headers, timeout=120)
     if given.include:

@@ -19,8 +19,8 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Pages are in a hurry, so what they need is compiled before: it is kept on disk."""
     with Session(tmp_path_factory.mktemp("compiled")) as session:
         session.shell("""driftrank serve
-            curl -s http://127.0.0.1:8080/v1/rankers/default/rank -d '{"query": "", "items": ["a"], "event_id": "e"}'
-            curl -s http://127.0.0.1:8080/v1/rankers/default/feedback -d '{"event_id": "e"}'
+            curl -s http://127.0.0.1:8080/v1/rankers/default/rank --json '{"query": "", "items": ["a"], "event_id":"e"}'
+            curl -s http://127.0.0.1:8080/v1/rankers/default/feedback --json '{"event_id": "e"}'
             curl -s http://127.0.0.1:8080/v1/rankers/default/queries/\n""")
 
 
@@ -46,16 +46,14 @@ def test_our_curl_is_like_curl(tmp_path: Path) -> None:
         with Session(tmp_path / name, curl=curl) as session:
             session.shell("driftrank serve\n")
             rank = """curl -s http://127.0.0.1:8080/v1/rankers/default/rank \\
-                -d '{"query": "q", "items": ["a", "b"], "event_id": "e"}'\n"""
+                --json '{"query": "q", "items": ["a", "b"], "event_id": "e"}'\n"""
             printed.append(
                 [
                     session.shell(rank),
                     session.shell("curl -s -X DELETE http://127.0.0.1:8080/v1/rankers/none -w '%{http_code}\\n'"),
                     session.shell("curl -s -o /dev/null -w '%{http_code}\\n' http://127.0.0.1:8080/healthz"),
                     session.shell("curl -s -i -H 'X-Request-Id: r' http://127.0.0.1:8080/healthz | grep -v ^date"),
-                    session.shell(
-                        "echo '[]' > x; curl -s --data-binary @x http://127.0.0.1:8080/v1/rankers/default/rank"
-                    ),
+                    session.shell("echo '[]' > x; curl -s --json @x http://127.0.0.1:8080/v1/rankers/default/rank"),
                 ]
             )
     assert printed[0] == printed[1]

@@ -11,6 +11,8 @@ import pytest
 
 from tests.serve.running import Running
 
+#: the header of a body that is given as bytes
+JSON = {"Content-Type": "application/json"}
 _numbers = itertools.count(1)
 
 

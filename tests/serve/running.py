@@ -65,11 +65,11 @@ class Running:
         self._reader.start()
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        found = re.match(r"driftrank listens on (http://\S+:(\d+))", line)
+        found = re.match(r"driftrank listens on (https?://\S+:(\d+)|unix:\S+),", line)
         if found is None:
             self.kill()
             raise AssertionError(f"the server did not start: {line}{self.log}")
-        self.url, self.port = found[1], int(found[2])
+        self.url, self.port = found[1], int(found[2] or 0)
 
     def _read(self) -> None:
         assert self._process.stderr is not None

@@ -13,7 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from driftrank.serve.app import _listener
+from driftrank.serve.http.listener import open_listener
+from driftrank.serve.settings import ServerSettings
 from tests.quick import others_are_slow
 from tests.serve.running import Running
 
@@ -139,7 +140,7 @@ def test_a_second_signal_during_an_unread_export(tmp_path: Path) -> None:
             with socket.socket() as client:
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
                 client.connect(("127.0.0.1", server.port))
-                client.sendall(b"GET /v1/rankers/default/export HTTP/1.1\r\nHost: x\r\n\r\n")
+                client.sendall(b"GET /v1/rankers/default/export HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 assert client.recv(12) == b"HTTP/1.1 200"
                 time.sleep(pause)
                 ask(server, signal.SIGTERM)
@@ -174,8 +175,8 @@ def test_addresses_that_cannot_be_used() -> None:
         other.listen()
         port = other.getsockname()[1]
         with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"):
-            _listener("127.0.0.1", port)
+            open_listener(ServerSettings(port=port))
     with pytest.raises(ValueError, match=r"host='no.such.host.invalid': cannot be resolved"):
-        _listener("no.such.host.invalid", 80)
+        open_listener(ServerSettings(host="no.such.host.invalid"))
     with pytest.raises(ValueError, match=r"host='a\.\.b': "):
-        _listener("a..b", 80)
+        open_listener(ServerSettings(host="a..b"))

@@ -17,6 +17,7 @@ import typer
 
 from driftrank.cli.app import make_app
 from driftrank.serve.keys import new_key
+from driftrank.serve.metrics import COUNTERS, GAUGES, HISTOGRAMS
 from driftrank.serve.settings import ServerSettings, load_settings
 from driftrank.wire import RankerSettings
 
@@ -52,7 +53,11 @@ def test_the_example_loads() -> None:
 def test_commented_settings_are_the_defaults(tmp_path: Path) -> None:
     text = TOML.read_text("utf-8")
     server, _, shop = text.partition("[rankers.shop]")
-    uncommented = re.sub(r"^# (\w+ = )", r"\1", server, flags=re.MULTILINE).replace('admin_key = "sha256:..."', "")
+    uncommented = re.sub(r"^# (\w+ = )", r"\1", server, flags=re.MULTILINE)
+    # these have no default that a file could have
+    uncommented = re.sub(
+        r"^(admin_key|read_key|rate|socket|tls_cert|tls_key) = .*$", "", uncommented, flags=re.MULTILINE
+    )
     path = tmp_path / "driftrank.toml"
     path.write_text(uncommented, "utf-8")
     assert load_settings(path) == ServerSettings()
@@ -97,7 +102,10 @@ def test_the_container_needs_a_key_and_keeps_its_store_in_the_volume() -> None:
     assert settings.public
     assert settings.admin_key is None
     assert settings.store.startswith(f"sqlite:///{volume}/")
-    assert variables()["DRIFTRANK_CACHE_DIR"].startswith(f"{volume}/")
+    # kernels that are compiled for the image must not be hidden by a volume
+    assert not variables()["DRIFTRANK_CACHE_DIR"].startswith(volume)
+    (compiled,) = [line for line in instructions("RUN") if line.startswith("driftrank ")]
+    assert understood(shlex.split(compiled)[1:]) == {"policies": (), "config": None}
     assert load_settings(environ={**variables(), "DRIFTRANK_ADMIN_KEY": new_key()[0]}).admin_key
     assert instructions("EXPOSE") == [str(settings.port)]
     assert instructions("USER") == ["driftrank"]
@@ -118,3 +126,38 @@ def test_the_containers_health_check_fails_without_a_server() -> None:
     done = subprocess.run([sys.executable, *arguments], env=environ, capture_output=True, text=True)
     assert done.returncode == 1
     assert "Connection refused" in done.stderr
+
+
+#: the metrics by the names of their series, with their labels
+SERIES = {
+    **{f"driftrank_{name}_total": set(family.labels) for name, family in COUNTERS.items()},
+    **{f"driftrank_{name}": set(family.labels) for name, family in GAUGES.items()},
+    **{f"driftrank_{name}_bucket": {*family.labels, "le"} for name, family in HISTOGRAMS.items()},
+}
+
+
+def expressions() -> list[str]:
+    """The queries of the dashboard and of the alerts."""
+    dashboard = json.loads((DEPLOY / "grafana-dashboard.json").read_text("utf-8"))
+    alerts = (DEPLOY / "driftrank-alerts.yml").read_text("utf-8")
+    out = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    return out + re.findall(r"^ +expr: >-\n +(.*)$", alerts, re.MULTILINE)
+
+
+@pytest.mark.parametrize("expression", expressions())
+def test_dashboard_and_alerts_use_metrics_that_exist(expression: str) -> None:
+    used = re.findall(r"\b(driftrank_\w+)(?:\{(.*?)\})?", expression)
+    assert used or expression.startswith("up{")
+    for name, selector in used:
+        assert set(re.findall(r"(\w+)(?:=~|!=|=)", selector)) <= SERIES[name], name
+    labels = set().union(*(SERIES[name] for name, _ in used))
+    for by in re.findall(r"by \((.*?)\)", expression):
+        assert set(by.split(", ")) <= labels
+    assert expression.count("(") == expression.count(")")
+
+
+def test_panels_do_not_overlap() -> None:
+    dashboard = json.loads((DEPLOY / "grafana-dashboard.json").read_text("utf-8"))
+    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in dashboard["panels"]]
+    assert len(set(places)) == len(places) > 10
+    assert len({panel["title"] for panel in dashboard["panels"]}) == len(places)

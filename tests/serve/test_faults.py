@@ -39,8 +39,9 @@ def refused(folder: Path, *options: str, **variables: str) -> tuple[int, str]:
 
 
 def rank(client: httpx.Client, event: str, **more: Any) -> httpx.Response:
+    """A ranking, or 503: no baseline instead."""
     body = {"query": "shoes", "items": ITEMS, "event_id": event, **more}
-    return client.post("/v1/rankers/default/rank", json=body)
+    return client.post("/v1/rankers/default/rank", json=body, headers={"Prefer": "handling=strict"})
 
 
 def click(client: httpx.Client, event: str) -> httpx.Response:
@@ -94,6 +95,10 @@ def test_a_full_disk(tmp_path: Path) -> None:
             assert int(answer.headers["retry-after"]) > 0
             assert "the disk is full" in answer.json()["detail"]
             assert click(client, "before").status_code == 503
+            body = {"query": "shoes", "items": ITEMS, "k": 2, "event_id": "lenient"}
+            instead = client.post("/v1/rankers/default/rank", json=body).json()
+            assert [(item["id"], item["why"]) for item in instead["items"]] == [(i, "baseline") for i in ITEMS[:2]]
+            assert (instead["degraded"], instead["event_id"]) == ("store", "")
             ready = client.get("/readyz")
             assert ready.status_code == 503
             assert "the disk is full" in ready.json()["detail"]
@@ -179,7 +184,7 @@ def test_an_open_stream_ends_with_the_server(tmp_path: Path) -> None:
         with socket.socket() as reader:
             reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # small buffers
             reader.connect(("127.0.0.1", server.port))
-            reader.sendall(b"GET /v1/rankers/default/export HTTP/1.1\r\nHost: x\r\n\r\n")
+            reader.sendall(b"GET /v1/rankers/default/export HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert reader.recv(15) == b"HTTP/1.1 200 OK"
             time.sleep(0.3)  # the stream is blocked
             began = time.monotonic()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from driftrank.serve.keys import Access, Keys, as_hash, hashed, is_hash, new_key
+from driftrank.serve.settings import ServerSettings
 from driftrank.wire import RankerSettings
 
 # the same in every process that runs tests: they are in the names of tests
@@ -17,7 +18,10 @@ RANKERS = {
     "news": RankerSettings(keys=[NEWS_HASH]),
     "bare": RankerSettings(),
 }
-KEYS = Keys(ADMIN_HASH, lambda: RANKERS)
+READ = "dr_" + "r" * 32
+OLD = "dr_" + "o" * 32
+SETTINGS = ServerSettings(admin_key=[ADMIN_HASH, hashed(OLD)], read_key=hashed(READ))
+KEYS = Keys(lambda: SETTINGS, lambda: RANKERS)
 
 
 def test_keys_are_long_random_and_safe_in_urls() -> None:
@@ -36,7 +40,7 @@ def test_hashes() -> None:
 
 
 def test_without_keys_everything_is_open() -> None:
-    keys = Keys(None, lambda: {"shop": RankerSettings()})
+    keys = Keys(ServerSettings, lambda: {"shop": RankerSettings()})
     assert keys.open
     for presented in (None, "", "anything"):
         assert keys.allows(presented, ranker="shop", admin=True) is Access.GRANTED
@@ -50,7 +54,9 @@ def test_without_keys_everything_is_open() -> None:
         (None, None, True, Access.MISSING),
         (None, "nowhere", False, Access.MISSING),
         (ADMIN, "shop", True, Access.GRANTED),
+        (OLD, "shop", True, Access.GRANTED),  # several admin keys, so that they can be changed one by one
         (ADMIN, "bare", False, Access.GRANTED),
+        (READ, "shop", True, Access.DENIED),
         (ADMIN, "nowhere", False, Access.GRANTED),
         (ADMIN, None, True, Access.GRANTED),
         (SHOP, "shop", False, Access.GRANTED),
@@ -70,6 +76,14 @@ def test_access(presented: str | None, ranker: str | None, admin: bool, access: 
     assert KEYS.allows(presented, ranker=ranker, admin=admin) is access
 
 
+@pytest.mark.parametrize("ranker", ["shop", "bare", None])
+def test_a_read_key_reads_everything_and_changes_nothing(ranker: str | None) -> None:
+    for admin in (False, True):
+        assert KEYS.allows(READ, ranker=ranker, admin=admin, reads=True) is Access.GRANTED
+        assert KEYS.allows(READ, ranker=ranker, admin=admin) is Access.DENIED
+    assert KEYS.visible(READ) is None
+
+
 def test_rankers_of_a_key() -> None:
     assert KEYS.visible(ADMIN) is None
     assert KEYS.visible(SHOP) == {"shop"}
@@ -78,7 +92,7 @@ def test_rankers_of_a_key() -> None:
 
 def test_keys_may_change_while_the_server_runs() -> None:
     rankers = {"shop": RankerSettings()}
-    keys = Keys(None, lambda: rankers)
+    keys = Keys(ServerSettings, lambda: rankers)
     assert keys.open
     rankers["shop"] = RankerSettings(keys=[SHOP_HASH, NEWS_HASH])
     assert keys.allows(None, ranker="shop", admin=False) is Access.MISSING

@@ -432,7 +432,7 @@ def test_malformed_feedback(harness):
         with harness.refused(422, says):
             harness.feedback("e", clicks, shown=shown)
     with harness.refused(422, "event_id"):
-        harness.feedback("", [])
+        harness.feedback("x" * 300, [])
     with harness.refused(422, "feedback 2 of 2"):
         harness.run(harness.service.feedback("default", [Feedback("e", [1]), Feedback("e", [9])]))
     assert harness.info().pending == 1

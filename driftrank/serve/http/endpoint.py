@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 from collections.abc import Sequence
 
 from starlette.datastructures import URL
@@ -13,34 +14,39 @@ from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from driftrank.serve.http.operation import Need, Operation
+from driftrank.serve.http.origin import check_origin
 from driftrank.serve.http.problems import Refused, nothing_at, refused
 from driftrank.serve.keys import Access, Keys
+from driftrank.serve.rate import Rates
 from driftrank.serve.service import Service
 
 #: keys of a request's scope: its headers as a dictionary; the label of its metrics; the rankers that its key has
-#: access to (None: all), if the operation needs any key
+#: access to (None: all), if the operation needs any key; its operation; its key and the limits of keys
 HEADERS = "driftrank.headers"
 LABEL = "driftrank.label"
 VISIBLE = "driftrank.visible"
+OPERATION = "driftrank.operation"
+_RATED = "driftrank.rated"
 
 _GRANTED = Access.GRANTED
 
 
 class Endpoint:
-    """An operation of the route table: checks the body's length and the key, then calls the handler."""
+    """An operation of the route table: checks origin, key, rate and the form of the body, then calls the handler."""
 
-    def __init__(self, operation: Operation, service: Service, keys: Keys) -> None:
+    def __init__(self, operation: Operation, service: Service, keys: Keys, rates: Rates) -> None:
         self.operation = operation
         self._handler = operation.handler
         self._need = operation.need
         self._label = operation.label
         self._service = service
         self._keys = keys
-        self._max_body = service.settings.max_body_bytes
-        self._personalizer = service.settings.personalizer
+        self._rates = rates
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope[LABEL] = self._label
+        scope[OPERATION] = self.operation
+        settings = self._service.settings
         headers: dict[bytes, bytes] = scope[HEADERS]
         if headers.get(b"content-encoding", b"identity") != b"identity":
             raise Refused(415, "Unsupported encoding", "content-encoding: bodies must not be compressed")
@@ -50,12 +56,19 @@ class Endpoint:
                 receive = self._counted(receive)
         elif not length.isdigit():
             raise refused(400, "content-length: must be an integer of at least 0")
-        elif int(length) > self._max_body:
+        elif int(length) > settings.max_body_bytes:
             raise self._too_long()
         need = self._need
         if need is not Need.NOTHING:
-            ranker = scope["path_params"].get("ranker", self._personalizer) if need is Need.RANKER else None
-            check_key(self._keys, need, ranker, scope)
+            if not settings.admin_keys and self._keys.open:
+                check_origin(headers, settings)
+            ranker = scope["path_params"].get("ranker", settings.personalizer) if need is Need.RANKER else None
+            key = check_key(self._keys, need, ranker, scope)
+            if settings.rate is not None:
+                self._limit(key, scope)
+        # of other types, forms for one, a page of any origin could send bodies without being asked first
+        if self.operation.body is not None and (length or b"0") + headers.get(b"transfer-encoding", b"") != b"0":
+            check_json(headers)
         response = await self._handler(self._service, Request(scope, receive))
         await response(scope, receive, send)
 
@@ -67,14 +80,24 @@ class Endpoint:
             nonlocal so_far
             message = await receive()
             so_far += len(message.get("body", b""))
-            if so_far > self._max_body:
+            if so_far > self._service.settings.max_body_bytes:
                 raise self._too_long()
             return message
 
         return counted
 
     def _too_long(self) -> Refused:
-        return Refused(413, "Body too long", f"body: must be no longer than {self._max_body} bytes (max_body)")
+        limit = self._service.settings.max_body_bytes
+        return Refused(413, "Body too long", f"body: must be no longer than {limit} bytes (max_body)")
+
+    def _limit(self, key: str | None, scope: Scope) -> None:
+        """Raise if the key has sent too many requests."""
+        key = None if self._keys.open else key
+        scope[_RATED] = self._rates, key
+        if wait := self._rates.take(key):
+            detail = f"rate: at most {self._service.settings.rate:g} requests per second of a key"
+            self._service.metrics.add("requests_refused", ("rate",))
+            raise Refused(429, "Too many requests", detail, {"Retry-After": str(math.ceil(wait))})
 
 
 class Unmatched:
@@ -100,14 +123,29 @@ class Unmatched:
         return set().union(*(route.methods or () for route in matching))
 
 
-def check_key(keys: Keys, need: Need, ranker: str | None, scope: Scope) -> None:
-    """Raise unless the request's key gives access."""
+def count_array(request: Request, n: int) -> None:
+    """Count the requests of an array for the rate of its key."""
+    if _RATED in request.scope:
+        rates, key = request.scope[_RATED]
+        rates.owe(key, n - 1)
+
+
+def check_json(headers: dict[bytes, bytes]) -> None:
+    """Raise unless a body is said to be JSON."""
+    media = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if not (media.startswith(b"application/") and b"json" in media):
+        detail = f"content-type={media.decode('latin-1')!r}: must be 'application/json' (curl: --json instead of -d)"
+        raise Refused(415, "Unsupported media type", detail)
+
+
+def check_key(keys: Keys, need: Need, ranker: str | None, scope: Scope) -> str | None:
+    """Return the request's key; raise unless it gives access."""
     key = _presented(scope[HEADERS], need is Need.PAGE)
-    access = keys.allows(key, ranker=ranker, admin=need is Need.ADMIN)
+    access = keys.allows(key, ranker=ranker, admin=need is Need.ADMIN, reads=scope["method"] in ("GET", "HEAD"))
     if access is _GRANTED:
         if need is Need.ANY:
             scope[VISIBLE] = keys.visible(key)
-        return
+        return key
     if access is Access.MISSING:
         scheme = 'Basic realm="driftrank: the key is the password"' if need is Need.PAGE else "Bearer"
         detail = "a key is required: Authorization: Bearer KEY or X-API-Key: KEY"

@@ -10,19 +10,22 @@ import itertools
 import logging
 import re
 import secrets
+from collections.abc import Callable
 from time import perf_counter
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from driftrank.serve.http.endpoint import HEADERS, LABEL
+from driftrank.serve.http.endpoint import HEADERS, LABEL, OPERATION
 from driftrank.serve.http.problems import Refused, document, nothing_at
 from driftrank.serve.log.store.base import StoreError
-from driftrank.serve.logging import REQUEST_ID
-from driftrank.serve.metrics import Metrics
+from driftrank.serve.logging import REQUEST_ID, TRACE
+from driftrank.serve.service import Service
 
 _SANE_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
+_TRACE = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]{1,200})?")
 _MAX_PATH = 8192  # characters
+_ALWAYS = frozenset({"/healthz", "/readyz", "/metrics"})  # also under overload
 _GONE = 499  # the status that is counted if the client has gone
 _PERSONALIZER = ("/personalizer/", "//personalizer/")
 #: Versions of Personalizer with the rank, reward and activate of 1.0; the last one is not named in the path. SDKs
@@ -34,10 +37,11 @@ _log = logging.getLogger("driftrank.serve")
 class Gate:
     """The middleware of the service."""
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics, access_log: bool = False) -> None:
+    def __init__(self, app: ASGIApp, *, service: Service, overloaded: Callable[[], bool]) -> None:
         self._app = app
-        self._metrics = metrics
-        self._access_log = access_log
+        self._service = service
+        self._metrics = service.metrics
+        self._overloaded = overloaded
         # request ids: process, then number
         self._process = secrets.token_hex(4)
         self._number = itertools.count(1)
@@ -52,6 +56,11 @@ class Gate:
         if id_ is None or not _SANE_ID.fullmatch(id_):
             id_ = f"{self._process}-{next(self._number):x}".encode()
         token = REQUEST_ID.set(id_.decode())
+        more = [(b"x-request-id", id_)]
+        trace = headers.get(b"traceparent")
+        if trace is not None and _TRACE.fullmatch(trace):
+            TRACE.set(trace.decode())
+            more.append((b"traceparent", trace))
         path: str = scope["path"]
         if path.startswith(_PERSONALIZER):
             same = _SAME.match(path)
@@ -63,7 +72,9 @@ class Gate:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 # a new list: a route may use the same one again
-                message["headers"] = [*message.get("headers", ()), (b"x-request-id", id_)]
+                message["headers"] = [*message.get("headers", ()), *more]
+                if self._service.draining:  # the client comes back to another process
+                    message["headers"].append((b"connection", b"close"))
             await send(message)
 
         try:
@@ -71,6 +82,10 @@ class Gate:
                 raise Refused(414, "Path too long", f"path: must be no longer than {_MAX_PATH} characters")
             if "\n" in path:  # Starlette's patterns ignore it at the end, and do not match it elsewhere
                 raise nothing_at(path)
+            if path not in _ALWAYS and self._overloaded():
+                self._metrics.add("requests_refused", ("overload",))
+                detail = "too many requests in progress (max_requests)"
+                raise Refused(503, "Overloaded", detail, {"Retry-After": "1"})
             await self._app(scope, receive, answer)
         except Refused as problem:
             await _refuse(problem, path, answer, status)
@@ -94,20 +109,20 @@ class Gate:
             self._metrics.add("http_requests", (label, status))
             self._metrics.observe("http_request_duration_seconds", (label,), took)
             # 503: not ready, or the store's error is logged already; there may be thousands of them
-            if self._access_log or (status >= 500 and status != 503):
+            if self._service.settings.access_log or (status >= 500 and status != 503):
                 self._line(scope, status, took)
             REQUEST_ID.reset(token)
+            TRACE.set(None)
 
     def _line(self, scope: Scope, status: int, took: float) -> None:
-        client = scope.get("client")
-        _log.log(
-            logging.ERROR if status >= 500 else logging.INFO,
-            "%s %s: %d",
-            scope["method"],
-            scope["path"],
-            status,
-            extra={"status": status, "ms": round(took * 1000, 3), "client": client[0] if client else None},
-        )
+        client, operation = scope.get("client"), scope.get(OPERATION)
+        fields = {
+            "method": scope["method"], "path": scope["path"], "route": operation.path if operation else None,
+            "ranker": scope.get("path_params", {}).get("ranker"), "status": status, "ms": round(took * 1000, 3),
+            "client": client[0] if client else None,
+        }  # fmt: skip
+        level = logging.ERROR if status >= 500 and status != 503 else logging.INFO
+        _log.log(level, "%s %s: %d", scope["method"], scope["path"], status, extra=fields)
 
 
 def _bug(id_: bytes) -> Refused:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import Any, NamedTuple
 
 from driftrank.serve.log.records import Record, encode
 from driftrank.serve.log.store.base import Snapshot, Store, StoreError
+from driftrank.serve.slices import Slices
 
 _log = logging.getLogger("driftrank.serve")
 
@@ -121,19 +122,25 @@ class Committer:
         began = perf_counter()
 
         def done(work: asyncio.Future[list[tuple[int, bool]]]) -> None:
-            self._busy = False
             self.queued -= len(entries)
             error = work.exception()
             if error is None:
                 took = perf_counter() - began
                 self._recovered()
-                self._settle(together, work.result())
-                self._committed(len(entries), took)
+                self._in_slices(self._settle(together, work.result()), lambda: folded(took))
             else:
                 if self.problem is None:  # once, not for every request that fails
                     _log.error("the store cannot be written: %s", error)
                 self.problem = str(error)
                 _fail(together, error)
+                go_on()
+
+        def folded(took: float) -> None:
+            self._committed(len(entries), took)
+            go_on()
+
+        def go_on() -> None:
+            self._busy = False
             self._commit()
 
         self.run(self._store.append, entries).add_done_callback(done)
@@ -143,10 +150,23 @@ class Committer:
             _log.info("the store can be written again")
         self.problem = None
 
-    def _settle(self, together: list[_Batch], results: list[tuple[int, bool]]) -> None:
+    def _in_slices(self, steps: Iterator[None], then: Callable[[], None]) -> None:
+        """Do the steps, with other requests between them when they take long."""
+        slices = Slices()
+        for _ in steps:
+            if slices.over:
+                self._loop.call_soon(self._in_slices, steps, then)
+                return
+        then()
+
+    def _settle(self, together: list[_Batch], results: list[tuple[int, bool]]) -> Iterator[None]:
+        """Fold the records, one in each step, in the order of the log."""
         result = iter(results)
         for batch in together:
-            settled = [self._fold(new, *next(result)) for new in batch.records]
+            settled = []
+            for new in batch.records:
+                settled.append(self._fold(new, *next(result)))
+                yield
             if self._broken is not None:
                 _fail([batch], self._broken)
             elif not batch.settled.cancelled():

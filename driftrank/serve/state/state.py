@@ -27,7 +27,7 @@ from driftrank.serve.log.records import (
     Warm,
 )
 from driftrank.serve.log.store.base import Snapshot, Store, StoreError
-from driftrank.serve.metrics import Metrics
+from driftrank.serve.metrics import Metrics, position_label
 from driftrank.serve.state import outcome
 from driftrank.serve.state.checkpoint import CHECKPOINT, COUNTS, Checkpoint, Counts, counts_of, shared_name
 from driftrank.serve.state.impressions import Impression, Impressions
@@ -60,6 +60,7 @@ class State:
         self.metrics = metrics
         self.seq = 0  #: the last record folded
         self.clock = 0.0  #: its time
+        self.replaying = False  #: nothing is logged that was logged before
         self._partial = False  # a record failed half-way
         #: the oldest record that a replay from the last checkpoint needs, even if nothing waits for it any more
         self.needed = 0
@@ -189,6 +190,8 @@ class State:
             clicks = sorted({*clicks, *record.clicks})  # neither a click nor an observation can be taken back
             shown = None if shown is None or record.shown is None else max(shown, record.shown)
             ranker.collected[opened_by] = clicks, shown
+            if record.clicks:
+                self._count_delay(record, impression)
         return outcome.collected(record, impression, clicks, reset=self._learns_nothing(ranker, impression))
 
     def _final(self, seq: int, record: Final) -> FeedbackResult:
@@ -196,6 +199,7 @@ class State:
         if ranker is None or impression is None:
             return outcome.orphan(record.event_id)
         impression.final = record
+        collected = impression.opened_by in ranker.collected
         waited = impression.opened_by is not None and ranker.close_window(impression.opened_by)
         ranked = impression.ranked
         holdout = ranked.arm == "holdout"
@@ -203,6 +207,10 @@ class State:
         reset, error = False, None
         if waited and record.how != "dropped":
             self.metrics.add("clicks", (record.ranker, ranked.arm), len(record.clicks))
+            for position in record.clicks:
+                self.metrics.add("clicks_by_position", (record.ranker, position_label(position)))
+            if record.clicks and not collected:
+                self._count_delay(record, impression)
             if not holdout:
                 ranking = served_list(ranked, ranker.policy, record.shown)
                 if impression.seq >= ranker.since and ranked.ranker_since in (0, ranker.since):
@@ -212,6 +220,10 @@ class State:
                 if query is not None and not reset:
                     error = self._learn(seq, record, ranked, ranker, query, ranking)
         return outcome.counted(record, waited=waited, holdout=holdout, reset=reset, error=error)
+
+    def _count_delay(self, record: Clicked | Final, impression: Impression) -> None:
+        delay = record.time - impression.opened_at
+        self.metrics.observe("click_delay_seconds", (record.ranker,), max(0.0, delay))
 
     def _learn(
         self, seq: int, record: Final, ranked: Ranked, ranker: Ranker, query: Query, ranking: Sequence[ItemId]
@@ -228,7 +240,12 @@ class State:
             failed = str(error)
             _log_not_learnt(seq, error)
         if query.learner.alarm_count > alarms:
-            self.metrics.add("changes_detected", (record.ranker,), query.learner.alarm_count - alarms)
+            found = query.learner.alarm_count - alarms
+            self.metrics.add("changes_detected", (record.ranker,), found)
+            if not self.replaying:
+                items = ["all" if alarm.everything else alarm.item for alarm in query.learner.alarms[-found:]]
+                fields = {"ranker": record.ranker, "query": ranked.query, "items": items, "step": query.steps}
+                _log.info("a change of users was found", extra=fields)
         self.queries.changed((record.ranker, ranked.query), query, seq, nbytes)
         return failed
 

@@ -72,6 +72,7 @@ class Service:
 
     def __init__(self, admin: str | None = None, **how: Any) -> None:
         self.metrics = Metrics()
+        self.draining = False
         self.settings = ServerSettings(admin_key=admin, max_body=1000, **how)
         operations = [dataclasses.replace(operation, handler=echo) for operation in table()]
         operations += [Operation("GET", f"/wrong/{handler.__name__}", handler, Need.RANKER) for handler in WRONG]
@@ -84,7 +85,8 @@ class Service:
     def call(self, method: str, path: str, **how: Any) -> httpx.Response:
         async def once() -> httpx.Response:
             transport = httpx.ASGITransport(self.app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://driftrank") as client:
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+                how["headers"] = {"Content-Type": "application/json", **how.get("headers", {})}
                 return await client.request(method, path, **how)
 
         return asyncio.run(once())
@@ -273,7 +275,7 @@ def test_unknown_paths_and_methods() -> None:
     assert is_problem(answer, 405) == "PATCH is not allowed at /v1/rankers/shop"
     assert answer.headers["allow"] == "DELETE, GET, HEAD, PUT"
     redirect = service.call("GET", "/v1/rankers/")
-    assert (redirect.status_code, redirect.headers["location"]) == (307, "http://driftrank/v1/rankers")
+    assert (redirect.status_code, redirect.headers["location"]) == (307, "http://127.0.0.1/v1/rankers")
 
 
 @pytest.mark.parametrize(("key", "status"), [(None, 401), (SHOP, 403), (ADMIN, 404)])

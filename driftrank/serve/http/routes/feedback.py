@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from driftrank.serve.http.bodies import decoded, json_response
-from driftrank.serve.http.endpoint import VISIBLE
+from driftrank.serve.http.endpoint import VISIBLE, count_array
 from driftrank.serve.http.operation import Need, Operation
 from driftrank.serve.service import Service
 from driftrank.wire import FEEDBACK, Activation, Feedback, FeedbackResult
@@ -28,6 +28,7 @@ async def feedback(service: Service, request: Request) -> Response:
     given = decoded(FEEDBACK, await request.body())
     name = request.path_params["ranker"]
     if isinstance(given, list):
+        count_array(request, len(given))
         return json_response(await service.feedback(name, given))
     (result,) = await service.feedback(name, [given])
     return json_response(result, _STATUS.get(result.outcome, 200))

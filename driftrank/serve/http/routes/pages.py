@@ -25,7 +25,7 @@ async def docs(service: Service, request: Request) -> Response:
 
 
 async def openapi(service: Service, request: Request) -> Response:
-    return Response(_document(service.settings.admin_key is not None), media_type=JSON)
+    return Response(_document(bool(service.settings.admin_keys)), media_type=JSON)
 
 
 @functools.cache

@@ -7,6 +7,7 @@ drawn from the event's id, so that its expectation is the reward, and it is the 
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -117,7 +118,8 @@ async def rank(service: Service, request: Request) -> Response:
         query, [*items], k=1, event_id=given.event_id, excluded=list(excluded), defer=bool(given.defer_activation),
         context=context,
     )  # fmt: skip
-    (answer,) = await service.rank(name, [wanted])
+    (answer,) = await service.rank(name, [wanted], lenient=True)
+    event_id = answer.event_id or given.event_id or str(uuid.uuid4())  # rewards of unknown events are ignored
     chosen = answer.items[0]
     rest = [item for item in items if item.id not in excluded and item.id != chosen.id]
     if len(rest) == len(candidates):
@@ -131,7 +133,7 @@ async def rank(service: Service, request: Request) -> Response:
     ranking = [RankedAction(a.id, 0.0) if a.id in excluded else next(order) for a in given.actions]
     service.count_ignored(ranker, notes)
     notes += answer.notes
-    return json_response(PersonalizerRanking(ranking, answer.event_id, str(chosen.id), notes), 201)
+    return json_response(PersonalizerRanking(ranking, event_id, str(chosen.id), notes), 201)
 
 
 async def reward(service: Service, request: Request) -> Response:

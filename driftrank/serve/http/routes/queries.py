@@ -25,18 +25,42 @@ _PAGE: dict[str, dict[str, Any]] = {
 }
 
 
+_ITEMS: dict[str, dict[str, Any]] = {
+    "offset": {
+        "schema": {"type": "integer", "minimum": 0, "maximum": 10**9 - 1, "default": 0},
+        "description": "The number of items to leave out, best first.",
+    },
+    "limit": {
+        "schema": {"type": "integer", "minimum": 1, "maximum": _MAX_LIMIT, "default": _MAX_LIMIT},
+        "description": "The maximum number of items.",
+    },
+}
+
+
 async def queries(service: Service, request: Request) -> Response:
     """List the names of a ranker's queries, sorted, a page at a time."""
-    limit = request.query_params.get("limit", "100")
-    if not limit.isascii() or not limit.isdigit() or len(limit) > 9 or not 1 <= int(limit) <= _MAX_LIMIT:
-        raise Refused(422, "Bad value", f"limit={limit!r}: must be an integer from 1 to {_MAX_LIMIT}")
+    limit = _integer(request, _PAGE, "limit")
     after = request.query_params.get("after")
-    return json_response(Introspection(service).names(request.path_params["ranker"], after, int(limit)))
+    return json_response(Introspection(service).names(request.path_params["ranker"], after, limit))
 
 
 async def query(service: Service, request: Request) -> Response:
-    """Return what was learnt about a query: the estimate of each item, its uncertainty, detected changes."""
-    return json_response(Introspection(service).state(request.path_params["ranker"], request.path_params["query"]))
+    """Return what was learnt about a query: the estimate of each item, its uncertainty, detected changes.
+
+    Items are sorted by their estimates and come a page at a time; items_total is the number of all.
+    """
+    ranker, name = request.path_params["ranker"], request.path_params["query"]
+    offset, limit = _integer(request, _ITEMS, "offset"), _integer(request, _ITEMS, "limit")
+    return json_response(Introspection(service).state(ranker, name, offset, limit))
+
+
+def _integer(request: Request, parameters: dict[str, dict[str, Any]], name: str) -> int:
+    """The value of a parameter of the query string, checked."""
+    schema = parameters[name]["schema"]
+    low, high, value = schema["minimum"], schema["maximum"], request.query_params.get(name, str(schema["default"]))
+    if not value.isascii() or not value.isdigit() or len(value) > 9 or not low <= int(value) <= high:
+        raise Refused(422, "Bad value", f"{name}={value!r}: must be an integer from {low} to {high}")
+    return int(value)
 
 
 async def delete_query(service: Service, request: Request) -> Response:
@@ -57,6 +81,8 @@ ROUTES = (
     ),
     # queries may contain slashes, so this comes before the route that a query "x/reset" would match
     Operation("POST", "/v1/rankers/{ranker}/queries/{query:path}/reset", reset_query, Need.ADMIN, status=204),
-    Operation("GET", "/v1/rankers/{ranker}/queries/{query:path}", query, Need.RANKER, answer=QueryState),
+    Operation(
+        "GET", "/v1/rankers/{ranker}/queries/{query:path}", query, Need.RANKER, answer=QueryState, parameters=_ITEMS
+    ),
     Operation("DELETE", "/v1/rankers/{ranker}/queries/{query:path}", delete_query, Need.ADMIN, status=204),
 )  # fmt: skip

@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from driftrank.serve.http.bodies import decoded, json_response
+from driftrank.serve.http.endpoint import count_array
 from driftrank.serve.http.operation import Need, Operation
 from driftrank.serve.service import Service
 from driftrank.wire import RANK, RankRequest, RankResponse
@@ -20,13 +21,17 @@ async def rank(service: Service, request: Request) -> Response:
     One request, or an array of them for an array of rankings. A repeated event_id returns the same ranking. The
     event_id also seeds the ranking's randomness. k is the number of positions, at most the ranker's own. excluded
     removes items, pinned puts them at positions ({"a": 1}: at the top), baseline is your own order, for the modes
-    shadow and safe and for a holdout. With defer nothing is learnt before the ranking is activated.
+    shadow and safe and for a holdout. With defer nothing is learnt before the ranking is activated. While the
+    service is starting, or cannot write to its store, the answer is the baseline, marked as degraded, with an empty
+    event_id; with the header Prefer: handling=strict it is 503 instead.
     """
     wanted = decoded(RANK, await request.body())
     name = request.path_params["ranker"]
+    lenient = request.headers.get("prefer") != "handling=strict"
     if isinstance(wanted, list):
-        return json_response(await service.rank(name, wanted))
-    (ranking,) = await service.rank(name, [wanted])
+        count_array(request, len(wanted))
+        return json_response(await service.rank(name, wanted, lenient=lenient))
+    (ranking,) = await service.rank(name, [wanted], lenient=lenient)
     return json_response(ranking)
 
 

@@ -18,7 +18,7 @@ class FileLock:
 
     def __init__(self, path: Path) -> None:
         try:
-            self._handle = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+            self._handle = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise _cannot(path, error) from None
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sqlite3
 import zlib
 from pathlib import Path
@@ -51,7 +53,13 @@ def intact(seq: Any, name: Any, crc: Any, body: Any) -> bool:
 
 
 def connect(path: Path, timeout: float) -> sqlite3.Connection:
-    """A connection in autocommit mode that returns texts as bytes."""
+    """A connection in autocommit mode that returns texts as bytes.
+
+    A new file is for its owner only, since it contains what users have searched for; SQLite gives its other files the
+    same mode.
+    """
+    with contextlib.suppress(OSError):  # it exists, or SQLite reports why it cannot be created
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     connection = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
     connection.text_factory = bytes  # a damaged text need not be UTF-8
     return connection

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.serve.conftest import problem
+from tests.serve.conftest import JSON, problem
 
 BODY = {"query": "shoes", "items": ["a", "b", "c"], "event_id": "e"}
 
@@ -50,6 +50,12 @@ def test_late(http, ranker):
     assert (answer.status_code, answer.json()["outcome"]) == (200, "late")
 
 
+def test_feedback_for_a_baseline_that_was_answered_instead(http, ranker):
+    """It has no event id: one that batches its feedback must not lose all of it for that."""
+    answer = http.post(f"{ranker()}/feedback", json=[{"event_id": "", "clicks": ["a"]}])
+    assert (answer.status_code, answer.json()[0]["outcome"]) == (200, "orphan")
+
+
 @pytest.mark.parametrize("clicks", [[1], ["a"], [{"id": "a"}], [], None, [1, 2], ["a", 3]])
 def test_forms_of_clicks(http, ranker, clicks):
     url = ranker(mode="shadow")
@@ -69,7 +75,7 @@ def test_forms_of_clicks(http, ranker, clicks):
         {"event_id": "e", "clicks": [4]},
         {"event_id": "e", "clicks": ["z"]}, {"event_id": "e", "clicks": [1.5]}, {"event_id": "e", "clicks": [True]},
         {"event_id": "e", "clicks": 1}, {"event_id": "e", "clicks": [{"id": 9}]}, {"event_id": "e", "shown": 0},
-        {"event_id": "e", "shown": 4}, {"event_id": "e", "clicks": [3], "shown": 2}, {"event_id": ""},
+        {"event_id": "e", "shown": 4}, {"event_id": "e", "clicks": [3], "shown": 2},
         {"event_id": "e", "click": [1]}, [{"event_id": "e", "clicks": [1]}, {"event_id": "e", "clicks": [9]}],
         [{"event_id": "e", "clicks": [1]}, 7],
     ],
@@ -78,7 +84,7 @@ def test_malformed_feedback_changes_nothing(http, ranker, body):
     url = ranker()
     http.post(f"{url}/rank", json=BODY)
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    answer = http.post(f"{url}/feedback", content=content)
+    answer = http.post(f"{url}/feedback", content=content, headers=JSON)
     problem(answer, answer.status_code)
     assert answer.status_code in (400, 422)
     info = http.get(url).json()

@@ -27,7 +27,7 @@ class _Narrow(SQLiteStore):
 
 
 async def call(app: ASGIApp, method: str, path: str, **how: Any) -> httpx.Response:
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://driftrank") as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
         return await client.request(method, path, **how)
 
 

@@ -12,6 +12,7 @@ import pytest
 from driftrank.kernels.rng import key_of
 from driftrank.serve.http.routes.personalizer import is_click, query_of
 from driftrank.serve.keys import new_key
+from tests.serve.conftest import JSON
 from tests.serve.running import Running
 
 #: as the SDKs for Python and .NET serialise a rank request
@@ -400,7 +401,7 @@ def test_fifty_actions_are_not_too_many(start: Start) -> None:
     "body", [b"", b"{}", b"{", b'{"value": "much"}', b'{"value": null}', b'{"value": 1e999}', b"1"]
 )
 def test_bad_rewards(start: Start, body: bytes) -> None:
-    answer = start().http.post("/personalizer/v1.0/events/x/reward", content=body)
+    answer = start().http.post("/personalizer/v1.0/events/x/reward", content=body, headers=JSON)
     assert refusal(answer)[:2] == (400, "InvalidRewardRequest")
 
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.serve.conftest import problem
+from tests.serve.conftest import JSON, problem
 
 BODY = {"query": "shoes", "items": ["a", "b", "c", 7]}
 
@@ -88,7 +88,7 @@ def test_the_same_event_id_by_many_at_once(http, ranker):
 def test_wrong_bodies(http, ranker, body, status, says):
     url = ranker()
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    problem(http.post(f"{url}/rank", content=content), status, says)
+    problem(http.post(f"{url}/rank", content=content, headers=JSON), status, says)
     assert http.get(url).json()["lists"] == 0
 
 
@@ -100,7 +100,7 @@ def test_wrong_bodies(http, ranker, body, status, says):
 def test_odd_strings(http, ranker, text, place):
     """Taken or refused, but no fault; and what is taken is the same when it is asked for again."""
     url = ranker()
-    answer = http.post(f"{url}/rank", content=("{" + place.replace("?", text) + "}").encode())
+    answer = http.post(f"{url}/rank", content=("{" + place.replace("?", text) + "}").encode(), headers=JSON)
     assert answer.status_code in (200, 400, 422), answer.text
     if answer.status_code == 200:
         again = http.post(f"{url}/feedback", json={"event_id": answer.json()["event_id"], "clicks": [1]})
@@ -117,8 +117,8 @@ def test_no_such_ranker(http):
 def test_too_much(http, ranker):
     url = ranker()
     problem(http.post(f"{url}/rank", json=BODY | {"items": list(range(1001))}), 422, "1000")
-    problem(http.post(f"{url}/rank", content=b" " * 1_000_001), 413)
-    problem(http.post(f"{url}/rank", content=iter([b" " * 600_000] * 2)), 413)
+    problem(http.post(f"{url}/rank", content=b" " * 1_000_001, headers=JSON), 413)
+    problem(http.post(f"{url}/rank", content=iter([b" " * 600_000] * 2), headers=JSON), 413)
     problem(http.post(f"{url}/rank", json=[BODY] * 1001), 422, "1000")
     assert len(http.post(f"{url}/rank", json=[BODY] * 1000).json()) == 1000
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import base64
 import json
 
-from tests.serve.conftest import problem
+from tests.serve.conftest import JSON, problem
 
 ITEMS = ["a", "b", "c", 7]
 
@@ -32,17 +32,17 @@ def test_export_and_import(http, ranker):
     assert answer.headers["content-type"].startswith("application/x-ndjson")
     lines = answer.text.splitlines()
     assert [json.loads(line)["query"] for line in lines] == ["q0", "q1", "q2"]
-    assert http.post(f"{other}/import", content=answer.content).json() == {"counted": 3, "duplicates": 0}
+    assert http.post(f"{other}/import", content=answer.content, headers=JSON).json() == {"counted": 3, "duplicates": 0}
     for n in range(10):
         asked = {"query": f"q{n % 3}", "items": ITEMS, "event_id": f"f:{n}"}
         lists = [http.post(f"{url}/rank", json=asked).json() for url in (one, other)]
         assert lists[0] == lists[1]
     third = ranker(policy="CascadeDUCB")
-    problem(http.post(f"{third}/import", content=answer.content), 422, "of CascadeUCB1 with k=3")
-    assert http.post(f"{other}/import", content=b"\n\n").json()["counted"] == 0
+    problem(http.post(f"{third}/import", content=answer.content, headers=JSON), 422, "of CascadeUCB1 with k=3")
+    assert http.post(f"{other}/import", content=b"\n\n", headers=JSON).json()["counted"] == 0
     assert http.get(f"{third}/export").content == b""
     problem(http.get("/v1/rankers/nobody/export"), 404)
-    problem(http.post(f"{other}/import", content="\n".join([lines[0], lines[1][:-5]])), 400, "line 2: ")
+    problem(http.post(f"{other}/import", content="\n".join([lines[0], lines[1][:-5]]), headers=JSON), 400, "line 2: ")
     problem(http.post(f"{other}/import", json={"query": "q", "state": "?"}), 422, "base64")
     problem(http.post(f"{other}/import", json={"query": "q", "state": base64.b64encode(b"nonsense").decode()}), 422)
     problem(http.post(f"{other}/import", json={"state": ""}), 422, "query")

@@ -1,0 +1,52 @@
+"""driftrank compile: the kernels of the ranking service, before its first start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from driftrank.cli._complete import policy_names
+from driftrank.extras import need
+
+
+def compile(
+    policies: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[POLICY]...", help="Further policies.", autocompletion=policy_names),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.toml", help="Settings of the server and its rankers.", show_default="none"),
+    ] = None,
+) -> None:
+    """Compile policies before the first start of the service.
+
+    These are the default policy, those of the rankers in the settings file, and others that are named. Compiled kernels
+    are kept in ~/.cache/driftrank, or $DRIFTRANK_CACHE_DIR. They are for this kind of processor, unless NUMBA_CPU_NAME
+    is generic, here and for the service.
+
+    \b
+    driftrank compile
+    driftrank compile --config driftrank.toml
+    NUMBA_CPU_NAME=generic driftrank compile CascadeSWUCB:window=24h
+    """
+    import os
+    from time import perf_counter
+
+    need("serve", "msgspec")
+    from driftrank.serve.settings import load_settings, policy_of, ranker_settings
+    from driftrank.serve.state.query import warm_up
+
+    settings = load_settings(config, os.environ)
+    named = [ranker_settings({"policy": policy}) for policy in policies or ()]
+    rankers = [ranker_settings({}), *settings.rankers.values(), *named]
+    done = set()
+    for ranker in rankers:
+        policy = policy_of(ranker)
+        if policy.spec not in done:
+            done.add(policy.spec)
+            began = perf_counter()
+            warm_up(policy, ranker.k, ranker.horizon, settings.memory_bytes)
+            typer.echo(f"{policy.spec}: {perf_counter() - began:.1f} s")

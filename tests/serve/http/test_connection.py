@@ -1,0 +1,204 @@
+"""Clients that send too much, too slowly or too many requests; others are answered meanwhile."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.serve.running import Running
+
+CHEAP = {"DRIFTRANK_RANKERS__DEFAULT__POLICY": "CascadeUCB1"}
+LIMITS = {
+    "DRIFTRANK_HEADER_TIME": "1s", "DRIFTRANK_BODY_TIME": "1s", "DRIFTRANK_IDLE_TIME": "2s",
+    "DRIFTRANK_MAX_CONNECTIONS": "40", "DRIFTRANK_MAX_REQUESTS": "2",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with Running(tmp_path_factory.mktemp("limited"), **CHEAP, **LIMITS) as running:
+        yield running
+        assert "Traceback" not in running.log, running.log
+
+
+def connect(server: Running) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def answer(connection: socket.socket) -> bytes:
+    """All that comes until the server closes the connection."""
+    out = b""
+    try:
+        while piece := connection.recv(65536):
+            out += piece
+    except ConnectionResetError:
+        pass
+    return out
+
+
+def request(path: str = "/healthz", more: str = "") -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{more}\r\n".encode()
+
+
+def counted(server: Running, why: str) -> float:
+    text = httpx.get(f"{server.url}/metrics").text
+    found = [
+        line for line in text.splitlines() if line.startswith(f'driftrank_connections_closed_total{{why="{why}"}}')
+    ]
+    return float(found[0].split()[1]) if found else 0.0
+
+
+def test_an_endless_header_ends_its_connection_and_stops_nobody(limited: Running) -> None:
+    """50 MB without a key: before there was a limit, others waited for 10 seconds."""
+    worst, stop = [0.0], threading.Event()
+
+    def probe() -> None:
+        with httpx.Client(base_url=limited.url, timeout=60) as client:
+            while not stop.is_set():
+                began = time.perf_counter()
+                assert client.get("/healthz").status_code == 200
+                worst[0] = max(worst[0], time.perf_counter() - began)
+
+    probing = threading.Thread(target=probe)
+    probing.start()
+    sent = 0
+    with connect(limited) as connection:
+        try:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nX-A: ")
+            for _ in range(50):
+                connection.sendall(b"a" * 1_000_000)
+                sent += 1
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+    stop.set()
+    probing.join()
+    assert sent < 50, "the connection is closed long before"
+    assert worst[0] < 2  # seconds, on a busy machine; it was 10
+    assert counted(limited, "headers") >= 1
+
+
+@pytest.mark.parametrize(("length", "status"), [(31_000, b"200"), (33_000, b"431")])
+@pytest.mark.parametrize("piece", [1_000_000, 5_000])
+def test_headers_up_to_the_limit(limited: Running, length: int, status: bytes, piece: int) -> None:
+    data = request(more=f"X-A: {'a' * length}\r\nConnection: close\r\n")
+    with connect(limited) as connection:
+        for at in range(0, len(data), piece):
+            try:
+                connection.sendall(data[at : at + piece])
+            except (BrokenPipeError, ConnectionResetError):
+                break
+            time.sleep(0.01)
+        assert answer(connection).startswith(b"HTTP/1.1 " + status)
+
+
+def test_many_short_headers_count_together(limited: Running) -> None:
+    with connect(limited) as connection:
+        connection.sendall(request(more="a: b\r\n" * 10_000))
+        assert b"431" in answer(connection)[:20]
+
+
+def test_a_body_is_no_header(limited: Running) -> None:
+    """A long body in one piece with the headers, and the next request behind it."""
+    body = b'{"query": "q", "items": ["a", "b"]}' + b" " * 500_000
+    head = b"POST /v1/rankers/default/rank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head += b"Content-Length: %d\r\n\r\n" % len(body)
+    with connect(limited) as connection:
+        connection.sendall((head + body) * 2 + request(more="Connection: close\r\n"))
+        assert answer(connection).count(b"HTTP/1.1 200") == 3
+
+
+@pytest.mark.parametrize(
+    ("sent", "says"),
+    [
+        (b"GET /healthz HTTP/1.1\r\nHost: local", b"HTTP/1.1 408"),
+        (b"POST /v1/rankers/default/rank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+         b"Content-Length: 100\r\n\r\n{", b"HTTP/1.1 408"),
+        (b"\r\n", b""),
+        (b"", b""),
+    ],
+    ids=["half a header", "half a body", "blank", "nothing"],
+)  # fmt: skip
+def test_half_sent_requests_end(limited: Running, sent: bytes, says: bytes) -> None:
+    with connect(limited) as connection:
+        connection.sendall(sent)
+        began = time.perf_counter()
+        assert answer(connection)[:12] == says
+        assert time.perf_counter() - began < 15  # 1 or 2 seconds, on a busy machine
+
+
+def test_a_byte_now_and_then_does_not_help(limited: Running) -> None:
+    with connect(limited) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nX-A: ")
+        began = time.perf_counter()
+        try:
+            while time.perf_counter() - began < 15:  # 1 second, on a busy machine
+                connection.sendall(b"a")
+                time.sleep(0.1)
+        except (BrokenPipeError, ConnectionResetError):
+            return
+        raise AssertionError("the connection is still open")
+
+
+def test_idle_connections_end_later_than_half_sent_ones(limited: Running) -> None:
+    with connect(limited) as connection:
+        connection.sendall(request())
+        time.sleep(1.4)
+        connection.sendall(request())
+        time.sleep(0.1)
+        assert answer(connection).count(b"HTTP/1.1 200") == 2
+
+
+def test_half_sent_requests_do_not_lock_others_out(limited: Running) -> None:
+    """More connections than allowed, of which none sends a request: the oldest give way."""
+    with ExitStack() as many:
+        for _ in range(60):
+            many.enter_context(connect(limited)).sendall(b"GET /healthz HTTP/1.1\r\n")
+        for _ in range(3):
+            assert httpx.get(f"{limited.url}/healthz").status_code == 200
+    assert counted(limited, "too_many") > 0
+
+
+def test_more_requests_than_allowed_are_asked_to_come_again(limited: Running) -> None:
+    batch = [{"query": f"q{n}", "items": [f"{m}" for m in range(100)]} for n in range(400)]
+    statuses: list[int] = []
+
+    def send() -> None:
+        reply = httpx.post(f"{limited.url}/v1/rankers/default/rank", json=batch, timeout=120)
+        statuses.append(reply.status_code)
+        if reply.status_code == 503:
+            assert reply.headers["retry-after"] == "1"
+            assert "max_requests" in reply.json()["detail"]
+
+    threads = [threading.Thread(target=send) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        assert httpx.get(f"{limited.url}/healthz", timeout=60).status_code == 200  # health checks are answered
+    assert set(statuses) == {200, 503}
+    assert httpx.post(f"{limited.url}/v1/rankers/default/rank", json=batch[0]).status_code == 200
+
+
+def test_the_limit_of_files_is_raised(tmp_path: Path) -> None:
+    """To the number of connections; the tests' own limit is higher, so only the function is tested."""
+    import resource
+
+    from driftrank.serve.http.listener import allow_files
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), hard))
+        allow_files(300)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == (300 if hard < 0 else min(300, hard))
+        allow_files(10)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= 256
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

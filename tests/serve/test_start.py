@@ -1,0 +1,169 @@
+"""A service that is starting: the caller's order, marked as such, until it can rank."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from driftrank.serve import service as module
+from driftrank.serve.app import build
+from driftrank.serve.http.problems import Refused
+from driftrank.serve.keys import hashed, new_key
+from driftrank.serve.log.store.sqlite import SQLiteStore
+from driftrank.serve.service import Service
+from driftrank.serve.settings import ServerSettings
+from driftrank.wire import Feedback, RankerSettings, RankRequest
+from tests.serve.harness import Harness
+from tests.serve.running import OUTSIDE
+
+SHOP = {"query": "q", "items": ["a", "b", "c", "d"], "excluded": ["b"], "pinned": {"d": 1}, "event_id": "e"}
+
+
+def test_the_callers_order_until_it_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    compiled, real = threading.Event(), module.warm_up
+
+    def slow(*how: Any) -> int:
+        assert compiled.wait(60)
+        return real(*how)
+
+    monkeypatch.setattr(module, "warm_up", slow)
+    monkeypatch.setattr(module, "_SOON", 0.01)
+    caplog.set_level("INFO", "driftrank")
+    key = new_key()[0]
+    shop = RankerSettings(policy="CascadeUCB1", k=2, keys=[hashed(key)])
+    settings = ServerSettings(admin_key=hashed("admin"), rankers={"default": shop, "shop": shop})
+
+    async def run() -> None:
+        service = Service(SQLiteStore(tmp_path / "x.db"), settings)
+        transport = httpx.ASGITransport(build(service))
+        headers = {"Authorization": f"Bearer {key}"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://x", headers=headers) as client:
+            starting = asyncio.create_task(service.start())
+            while "compiling CascadeUCB1: the first time" not in caplog.text:
+                await asyncio.sleep(0.01)
+            ready = await client.get("/readyz")
+            assert (ready.status_code, ready.json()["detail"]) == (503, "compiling CascadeUCB1")
+            answer = await client.post("/v1/rankers/shop/rank", json=SHOP)
+            assert answer.json() == {
+                "event_id": "", "policy": "baseline", "step": 0, "degraded": "starting",
+                "items": [{"id": "d", "position": 1, "score": None, "why": "pinned"},
+                          {"id": "a", "position": 2, "score": None, "why": "baseline"}],
+            }  # fmt: skip
+            assert (await client.post("/v1/rankers/shop/rank", json=[SHOP, SHOP])).json()[1]["degraded"] == "starting"
+            strict = {"Prefer": "handling=strict"}
+            assert (await client.post("/v1/rankers/shop/rank", json=SHOP, headers=strict)).status_code == 503
+            assert (await client.post("/v1/rankers/shop/rank", json={**SHOP, "items": []})).status_code == 422
+            assert (await client.post("/v1/rankers/shop/feedback", json={"event_id": "e"})).status_code == 503
+            other = await client.post("/v1/rankers/other/rank", json=SHOP)
+            assert other.status_code == 403
+            assert service.metrics.count("lists_degraded", ("shop", "starting")) == 3
+
+            compiled.set()
+            await starting
+            answer = await client.post("/v1/rankers/shop/rank", json=SHOP)
+            assert "degraded" not in answer.json()
+            assert answer.json()["event_id"] == "e"
+            assert service.info("shop").lists == 1  # nothing of the others is left
+            unseen = await client.post("/v1/rankers/shop/feedback", json={"event_id": "", "clicks": ["a"]})
+            assert (unseen.status_code, unseen.json()["outcome"]) == (404, "orphan")
+        await service.stop()
+
+    asyncio.run(run())
+
+
+def test_the_callers_order_when_the_store_fails(tmp_path: Path) -> None:
+    class Full(SQLiteStore):
+        full = False
+
+        def append(self, entries: Any) -> Any:
+            if self.full:
+                raise module.StoreError("the disk is full")
+            return super().append(entries)
+
+    with Harness(tmp_path, store=Full) as harness:
+        known = harness.rank("q", ["a", "b"], "known")
+        Full.full = True
+        requests = [RankRequest("q", ["a", "b", "c"], event_id="new")]
+        (answer,) = harness.run(harness.service.rank("default", requests, lenient=True))
+        assert ([item.id for item in answer.items], answer.degraded, answer.event_id) == (["a", "b", "c"], "store", "")
+        with harness.refused(503, "the disk is full"):
+            harness.run(harness.service.rank("default", requests))
+        with harness.refused(503, "the disk is full"):
+            harness.feedback("known", [1])
+        again = RankRequest("q", ["a", "b"], event_id="known")  # needs no record
+        assert harness.run(harness.service.rank("default", [again], lenient=True)) == [known]
+        Full.full = False
+        assert harness.info().lists == 1
+
+
+def test_no_callers_order_from_a_service_that_stops(tmp_path: Path) -> None:
+    async def run() -> None:
+        service = Service(SQLiteStore(tmp_path / "x.db"), ServerSettings(rankers={"default": RankerSettings(k=1)}))
+        service.settings = ServerSettings(rankers={"default": RankerSettings(policy="CascadeUCB1")})
+        await service.start()
+        await service.stop()
+        with pytest.raises(Refused, match="starting or stopping"):
+            await service.rank("default", [RankRequest("q", ["a"])], lenient=True)
+        with pytest.raises(Refused, match="starting or stopping"):
+            await service.feedback("default", [Feedback("e")])
+
+    asyncio.run(run())
+
+
+@pytest.mark.slow
+def test_a_first_start_and_one_after_compile(tmp_path: Path) -> None:
+    """With an empty cache of kernels: half a minute of 503 before; with ``driftrank compile`` nothing to wait for."""
+    variables = {**OUTSIDE, "DRIFTRANK_RANKERS__DEFAULT__POLICY": "CascadeUCB1", "NUMBA_CPU_NAME": "generic"}
+
+    def first_start(cache: Path) -> tuple[set[str], list[Any], str]:
+        """Details of /readyz and answers until it is ready, and the log."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        command = [sys.executable, "-m", "driftrank", "serve", "--port", str(port), "--store", f"sqlite:///{cache}.db"]
+        environ = {**variables, "DRIFTRANK_CACHE_DIR": str(cache)}
+        process = subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        details, answers = set(), []
+        try:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+                while True:
+                    try:
+                        ready = client.get("/readyz")
+                    except httpx.ConnectError:
+                        time.sleep(0.05)
+                        continue
+                    answer = client.post("/v1/rankers/default/rank", json={"query": "q", "items": ["a", "b"]})
+                    answers.append(answer.json())
+                    if ready.status_code == 200:
+                        break
+                    details.add(ready.json()["detail"])
+        finally:
+            process.terminate()
+            _, log = process.communicate(timeout=60)
+        orders = [[item["id"] for item in answer["items"]] for answer in answers if "degraded" in answer]
+        assert orders == [["a", "b"]] * len(orders)
+        return details, answers, log
+
+    details, answers, log = first_start(tmp_path / "empty")
+    assert "compiling CascadeUCB1" in details
+    assert "compiling CascadeUCB1: the first time" in log
+    assert (answers[0].get("degraded"), answers[-1].get("degraded")) == ("starting", None)
+    cache = tmp_path / "prepared"
+    environ = {**variables, "DRIFTRANK_CACHE_DIR": str(cache)}
+    done = subprocess.run([sys.executable, "-m", "driftrank", "compile"], env=environ, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "CascadeUCB1: " in done.stdout
+    kernels = sorted(file.name for file in cache.rglob("*") if file.is_file())
+    assert kernels
+    first_start(cache)
+    assert sorted(file.name for file in cache.rglob("*") if file.is_file()) == kernels, "nothing was compiled"
