@@ -42,6 +42,8 @@ class RankRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     baseline: list[ItemId] | None = None
     defer: bool = False  #: the ranking may never be shown: nothing is learnt from it until it is activated
     items_unordered: bool = False  #: the order of the items means nothing
+    #: the number of the draw of the query's randomness, to repeat a simulation; by default it comes from the event id
+    draw: int | None = None
 
 
 class RankedItem(Struct, frozen=True):
@@ -63,14 +65,21 @@ class RankResponse(Struct, frozen=True):
     step: int  #: rankings of this query that were learnt from, plus one
 
 
-class Clicked(Struct, frozen=True, forbid_unknown_fields=True):
-    """An unambiguous clicked item: a bare number would be a position."""
+class Clicked(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An unambiguous click: on an item, or on a position (1 is the top)."""
 
-    id: ItemId
+    id: ItemId | None = None
+    position: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.id is None) == (self.position is None):
+            raise ValueError("clicks: must have either an id or a position")
 
 
 class Feedback(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The clicks on a ranking: a string is the id of an item, an integer a position (1 is the top)."""
+    """The clicks on a ranking: a string is the id of an item; an integer too if an item of the ranking has an integer
+    as its id, otherwise it is a position (1 is the top).
+    """
 
     event_id: str
     clicks: list[str | int | Clicked] | None = None  #: none or empty: the ranking was seen, nothing was clicked
@@ -85,6 +94,7 @@ class FeedbackResult(Struct, frozen=True, omit_defaults=True):
     outcome: Outcome
     clicks: int | None = None  #: clicks of this ranking that count now
     detail: str | None = None
+    warning: str | None = None  #: something of it is not used
 
 
 class Activation(Struct, frozen=True):

@@ -17,7 +17,7 @@ from driftrank.environments.base import Environment
 from driftrank.kernels.rng import key_of
 from driftrank.progress import Progress
 from driftrank.validation import check_number
-from driftrank.wire import Feedback, Item, ItemId, RankRequest
+from driftrank.wire import Clicked, Feedback, Item, ItemId, RankRequest
 
 if TYPE_CHECKING:
     from driftrank.client import AsyncClient
@@ -114,7 +114,7 @@ class Session:
             present = users.present
             items = ids.at(present, users.announced)
             event = f"{self._name}:{query}:{t}"
-            answer = await self._rank(RankRequest(query, items, self._k, event))
+            answer = await self._rank(RankRequest(query, items, self._k, event, draw=t))
             ranking = [ids.slot[item.id] for item in answer.items]
             value, clicks = users.meet(ranking)
             references = (users.best, present[: users.k], chance.permutation(present)[: users.k].tolist())
@@ -141,7 +141,7 @@ class Session:
             else:
                 self._result.outcomes["never sent"] += 1
                 return
-        answer = await self._feedback_many(Feedback(event, [*clicks]))
+        answer = await self._feedback_many(Feedback(event, [Clicked(position=click) for click in clicks]))
         self._result.outcomes[answer.outcome] += 1
 
     def _batched(self, call: Callable[[list[A]], Awaitable[list[B]]], seconds: list[float]) -> Batcher[A, B]:

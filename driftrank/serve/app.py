@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import re
 import signal
 import socket
 import sys
@@ -37,8 +38,11 @@ def build(service: Service, operations: Sequence[Operation] | None = None) -> Ro
         for entry in (table() if operations is None else operations)
     ]
     unmatched = Unmatched(routes, keys)
+    everything = Route("/{path:path}", unmatched)
+    for route in (*routes, everything):  # names of queries may contain line breaks
+        route.path_regex = re.compile(route.path_regex.pattern.removesuffix("$") + r"\Z", re.DOTALL)
     return Router(
-        [*routes, Route("/{path:path}", unmatched)],
+        [*routes, everything],
         default=unmatched,  # paths that do not begin with a slash, such as "*"
         middleware=[Middleware(Gate, metrics=service.metrics, access_log=service.settings.access_log)],
     )

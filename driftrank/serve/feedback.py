@@ -6,7 +6,7 @@ from driftrank.serve.log import records
 from driftrank.serve.log.committer import NewRecord
 from driftrank.serve.state.impressions import Impression
 from driftrank.serve.state.ranker import Ranker
-from driftrank.wire import Clicked, Feedback
+from driftrank.wire import Clicked, Feedback, ItemId
 
 
 def positions(ranked: records.Ranked, feedback: Feedback) -> tuple[list[int], int | None]:
@@ -17,23 +17,25 @@ def positions(ranked: records.Ranked, feedback: Feedback) -> tuple[list[int], in
         if not 1 <= shown <= length:
             raise ValueError(f"shown={shown}: must be from 1 to {length}")
         shown = shown if shown < length else None
-    out = set()
-    for click in feedback.clicks or ():
-        if isinstance(click, int):
-            if not 1 <= click <= length:
-                raise ValueError(
-                    f"clicks: position {click}: must be from 1 to {length}; "
-                    f'an item whose id is a number is {{"id": {click}}}'
-                )
-            out.add(click)
-        else:
-            item = click.id if isinstance(click, Clicked) else click
-            if item not in ranked.shown:
-                raise ValueError(f"clicks: {item!r} is not in the ranking")
-            out.add(ranked.shown.index(item) + 1)
+    numbered = any(isinstance(item, int) for item in ranked.shown)
+    out = {_position(ranked.shown, click, numbered) for click in feedback.clicks or ()}
     if shown is not None and out and max(out) > shown:
         raise ValueError(f"clicks: position {max(out)} was clicked, but only {shown} items were shown")
     return sorted(out), shown
+
+
+def _position(shown: list[ItemId], click: str | int | Clicked, numbered: bool) -> int:
+    """The position of a click. ``numbered``: some ids are integers, so an integer is an id."""
+    if not isinstance(click, Clicked):
+        click = Clicked(id=click) if isinstance(click, str) or numbered else Clicked(position=click)
+    if click.position is not None:
+        if not 1 <= click.position <= len(shown):
+            raise ValueError(f"clicks: position {click.position}: must be from 1 to {len(shown)}")
+        return click.position
+    if click.id not in shown:
+        hint = f'; a position is {{"position": {click.id}}}' if isinstance(click.id, int) else ""
+        raise ValueError(f"clicks: {click.id!r} is not in the ranking{hint}")
+    return shown.index(click.id) + 1
 
 
 def feedback_record(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from math import isfinite
 from typing import NamedTuple
@@ -18,9 +17,8 @@ from driftrank.serve.log.records import WHY, Ranked
 from driftrank.serve.settings import ServerSettings
 from driftrank.serve.state.query import PreparedLearner, Query, add_items
 from driftrank.serve.state.ranker import Ranker
-from driftrank.wire import Item, ItemId, RankedItem, RankerSettings, RankRequest, RankResponse
-
-_DRAW = re.compile(r"[^\n]*:(\d{1,19})")
+from driftrank.validation import check_integer
+from driftrank.wire import ENCODER, Item, ItemId, RankedItem, RankerSettings, RankRequest, RankResponse
 
 
 class CheckedRequest:
@@ -29,7 +27,7 @@ class CheckedRequest:
     ``shares``: the ranker's policy has a shared model, which takes candidates in the order of the baseline.
     """
 
-    __slots__ = ("baseline", "features", "items", "k", "ordered", "pinned")
+    __slots__ = ("asked", "baseline", "draw", "features", "items", "k", "ordered", "pinned")
 
     def __init__(
         self, limits: ServerSettings, settings: RankerSettings, request: RankRequest, *, shares: bool = False
@@ -47,6 +45,10 @@ class CheckedRequest:
         self.features = rows or None
         if request.k is not None and not 1 <= request.k <= settings.k:
             raise ValueError(f"k={request.k}: must be from 1 to the ranker's {settings.k}")
+        if request.draw is not None:
+            check_integer("draw", request.draw, 0, 2**64 - 1)
+        self.draw = request.draw
+        self.asked = _digest(request.query, items, request.k)  #: the same if the request is repeated
         self.k = min(request.k or settings.k, len(items))
         self.items = items
         self.baseline = items
@@ -99,7 +101,7 @@ def make_impression(
         check_even(request.features)
     prepared = _prepare(ranker, name, query, request)
     learner = prepared.learner
-    key = learner.key_at(draw(event_id))
+    key = learner.key_at(key_of(event_id) if request.draw is None else request.draw)
     settings = ranker.settings
     arm: str = settings.mode
     if settings.holdout and (key_of(f"holdout/{ranker.name}/{event_id}") >> 11) * 2.0**-53 < settings.holdout:
@@ -109,7 +111,7 @@ def make_impression(
     ranked = Ranked(
         ranker.name, name, event_id, now, learner.steps + 1, chosen.shown, chosen.why, key, chosen.score, arm, offered,
         request.features if offered is not None and learner.policy.contextual else None, chosen.propensity, chosen.memo,
-        defer, ranker.since, query.since if query else 0, chosen.places,
+        defer, ranker.since, query.since if query else 0, chosen.places, request.asked,
     )  # fmt: skip
     return ranked, None if query is not None and learner is query.learner else prepared
 
@@ -229,13 +231,10 @@ def response(ranker: Ranker, ranked: Ranked) -> RankResponse:
     return RankResponse(ranked.event_id, items, ranker.spec, ranked.step)
 
 
-def draw(event_id: str) -> int:
-    """The draw of its query's randomness that an impression takes.
-
-    The n of an id that ends in ``:n``, so that a simulation can be repeated; a hash of any other id.
-
-    >>> draw("morning:42"), draw("42") == draw("42"), draw("42") == draw("43")
-    (42, True, False)
-    """
-    found = _DRAW.fullmatch(event_id)
-    return int(found[1]) if found else key_of(event_id)
+def _digest(query: str, items: list[ItemId], k: int | None) -> int:
+    """A digest of what an event id was used for: the query, the candidates in any order, and k."""
+    try:
+        in_order: list[ItemId] = sorted(items)
+    except TypeError:  # strings and integers
+        in_order = sorted(items, key=lambda item: (isinstance(item, str), item))
+    return key_of(ENCODER.encode((query, k, in_order)).decode())

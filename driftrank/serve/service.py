@@ -183,52 +183,53 @@ class Service:
         self._check_batch(len(requests))
         now = self.now()
         rankings: list[Ranked | NewRecord] = []
-        queries: dict[str, str] = {}
+        asked: dict[str, int] = {}
         for n, request in enumerate(requests):
             try:
-                rankings.append(self._rank(ranker, request, now))
+                checked = CheckedRequest(self.settings, ranker.settings, request, shares=ranker.shares)
+                rankings.append(self._rank(ranker, request, checked, now))
             except ValueError as error:
                 where = f"request {n + 1} of {len(requests)}: " if len(requests) > 1 else ""
                 raise Refused(422, "bad request", f"{where}{error}") from None
             event_id = request.event_id
-            if event_id is not None and queries.setdefault(event_id, request.query) != request.query:
+            if event_id is not None and asked.setdefault(event_id, checked.asked) != checked.asked:
                 raise _taken(event_id)
         records = [ranking for ranking in rankings if isinstance(ranking, NewRecord)]
         settled = iter(await self.append(records) if records else [])
         out = []
-        for request, ranking in zip(requests, rankings, strict=True):
+        for ranking in rankings:
             ranked = ranking.record if isinstance(ranking, NewRecord) else ranking
             assert isinstance(ranked, Ranked)
             if isinstance(ranking, NewRecord):
                 if next(settled).new:
                     self._count(ranked)
                 else:
-                    ranked = self._served(ranker, ranked.event_id, request)
+                    ranked = self._served(ranker, ranked.event_id, ranked.query, ranked.asked)
             out.append(response(ranker, ranked))
         return out
 
-    def _rank(self, ranker: Ranker, request: RankRequest, now: float) -> Ranked | NewRecord:
+    def _rank(self, ranker: Ranker, request: RankRequest, checked: CheckedRequest, now: float) -> Ranked | NewRecord:
         """The impression that was served for this event id, or a new one."""
-        checked = CheckedRequest(self.settings, ranker.settings, request, shares=ranker.shares)
         event_id = request.event_id
         if event_id is None:
             event_id = f"{int(now * 1000):x}-{os.urandom(8).hex()}"
         else:
             self._check_id("event_id", event_id)
             if self.state.cached_impression(ranker, event_id) is not None:
-                return self._served(ranker, event_id, request)
+                return self._served(ranker, event_id, request.query, checked.asked)
         query = self.state.query(ranker, request.query)
         ranked, prepared = make_impression(ranker, request.query, query, checked, event_id, now, defer=request.defer)
         return NewRecord(ranked_id(ranker.name, ranker.created, event_id), ranked, prepared)
 
-    def _served(self, ranker: Ranker, event_id: str, request: RankRequest) -> Ranked:
+    def _served(self, ranker: Ranker, event_id: str, query: str, asked: int) -> Ranked:
         """The impression that a retried request asks for."""
         impression = self.state.impression(ranker, event_id)
         if impression is None:  # pragma: no cover - it was in the log a moment ago
             raise Refused(503, "try again", "the ranking is being forgotten", {"Retry-After": "1"})
-        if impression.ranked.query != request.query:
+        ranked = impression.ranked
+        if ranked.query != query or ranked.asked not in (0, asked):
             raise _taken(event_id)
-        return impression.ranked
+        return ranked
 
     def _count(self, ranked: Ranked) -> None:
         self.metrics.add("lists", (ranked.ranker, ranked.arm))
@@ -402,7 +403,7 @@ def _explicit(settings: RankerSettings, before: Ranker | None) -> RankerSettings
 
 
 def _taken(event_id: str) -> Refused:
-    return Refused(409, "event id taken", f"event_id={event_id!r}: was used for another query")
+    return Refused(409, "event id taken", f"event_id={event_id!r}: was used for another query, other items or k")
 
 
 def no_query(ranker: str, query: str) -> Refused:

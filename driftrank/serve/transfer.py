@@ -7,13 +7,14 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
+from driftrank.kernels.rng import key_of
 from driftrank.policies.learner.learner import Learner
 from driftrank.policies.learner.shared_model import SharedModel
 from driftrank.serve.http.problems import Refused
 from driftrank.serve.items import check_even, check_query, ids_and_features
 from driftrank.serve.log.committer import NewRecord
 from driftrank.serve.log.records import Imported, Warm
-from driftrank.serve.rank import draw, memo_of
+from driftrank.serve.rank import memo_of
 from driftrank.serve.service import Service, unique_id
 from driftrank.serve.state.queries import snapshot_name
 from driftrank.serve.state.query import Query, add_items, click_positions
@@ -84,7 +85,7 @@ class Transfer:
         memo, key = None, 0
         if trial.shared is not None:
             learner = self._copy(ranker, row.query, items, None, trial)
-            key = learner.key_at(draw(event_id))
+            key = learner.key_at(key_of(event_id))
             prior = learner.prior(items, shared=trial.shared)
             ranking, vector = learner.adopt(items, now=when, key=key, prior=prior), click_positions(clicks, len(items))
             memo = memo_of(ranking)

@@ -22,6 +22,7 @@ from driftrank.serve.state.state import State
 from driftrank.serve.transfer import Transfer
 from driftrank.wire import (
     Activation,
+    Clicked,
     Counted,
     Feedback,
     FeedbackResult,
@@ -130,7 +131,9 @@ class Harness:
     def feedback(
         self, event: str, clicks: Sequence[Any] | None = None, ranker: str = "default", **how: Any
     ) -> FeedbackResult:
-        feedback = Feedback(event, None if clicks is None else list(clicks), **how)
+        """Clicks on items or, if they are integers, on positions."""
+        at = None if clicks is None else [Clicked(position=c) if isinstance(c, int) else c for c in clicks]
+        feedback = Feedback(event, at, **how)
         (result,) = self.run(self.service.feedback(ranker, [feedback]))
         return result
 

@@ -101,8 +101,8 @@ def test_from_one_service_to_another(tmp_path, spec):
     with Harness(tmp_path / "one", spec) as one, Harness(tmp_path / "other", spec, tiny=True) as other:
         for n in range(60):
             query = ("q", "a/b", "")[n % 3]
-            shown = one.shown(query, [*ITEMS, n % 7], f"e:{n}")
-            one.feedback(f"e:{n}", [1] if isinstance(shown[0], int) else [shown[0]])
+            one.rank(query, [*ITEMS, n % 7], f"e:{n}")
+            one.feedback(f"e:{n}", [1])
         states = one.export()
         assert sorted(states) == ["", "a/b", "q"]
         assert other.import_(states).counted == 3

@@ -29,7 +29,7 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
         "description": "A query; it may contain slashes.",
         "example": "running shoes",
     },
-    "event_id": {"schema": {"type": "string"}, "description": "The id of a ranking.", "example": "visit-1"},
+    "event_id": {"schema": {"type": "string"}, "description": "The id of a ranking.", "example": "example-1"},
 }
 _KEYS = {
     "bearer": {"type": "http", "scheme": "bearer"},

@@ -38,6 +38,7 @@ class Ranked(Struct, frozen=True, tag="ranked", tag_field="kind", omit_defaults=
     query_since: int = 0
     #: of the items shown, in the caller's order, from 1, for the shared model; empty: there is no order, or no model
     places: list[int] = []
+    asked: int = 0  #: a digest of query, candidates and k as requested (0: unknown)
 
 
 class Activated(Struct, frozen=True, tag="activated", tag_field="kind"):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from driftrank.policies.base import Policy
 from driftrank.serve.log.records import Clicked, Final
 from driftrank.serve.state.impressions import Impression
 from driftrank.wire import FeedbackResult
@@ -45,18 +48,29 @@ def repeated(record: Clicked | Final, impression: Impression, *, reset: bool) ->
     return after_end(impression.final, record.clicks, record.shown)
 
 
-def collected(record: Clicked, impression: Impression, clicks: list[int] | None, *, reset: bool) -> FeedbackResult:
+def unused(policy: Policy, clicks: Sequence[int]) -> str | None:
+    """A warning if the policy does not use all clicks."""
+    if len(clicks) < 2 or policy.feedback != "first":
+        return None
+    return f"{policy.spec} learns from the first click only, at position {clicks[0]}"
+
+
+def collected(
+    record: Clicked, impression: Impression, clicks: list[int] | None, *, reset: bool, policy: Policy
+) -> FeedbackResult:
     """Clicks that were folded; ``clicks`` are all those collected, None if the feedback window was over."""
     if reset:
         return _forgotten(record)
     if clicks is not None:
-        return FeedbackResult(record.event_id, "collected", len(clicks))
+        return FeedbackResult(record.event_id, "collected", len(clicks), warning=unused(policy, clicks))
     if impression.final is not None:
         return after_end(impression.final, record.clicks, record.shown)
     return FeedbackResult(record.event_id, "late", detail=_OVER)
 
 
-def counted(record: Final, *, waited: bool, holdout: bool, reset: bool, error: str | None = None) -> FeedbackResult:
+def counted(
+    record: Final, *, waited: bool, holdout: bool, reset: bool, policy: Policy, error: str | None = None
+) -> FeedbackResult:
     """The end of an impression that was folded. ``waited``: its feedback window was open until then."""
     if not waited:
         return FeedbackResult(record.event_id, "late", detail=_OVER)
@@ -64,7 +78,8 @@ def counted(record: Final, *, waited: bool, holdout: bool, reset: bool, error: s
         return FeedbackResult(record.event_id, "holdout", len(record.clicks))
     if reset:
         return _forgotten(record)
-    return FeedbackResult(record.event_id, "counted", len(record.clicks), error and f"not learnt: {error}")
+    detail, warning = error and f"not learnt: {error}", unused(policy, record.clicks)
+    return FeedbackResult(record.event_id, "counted", len(record.clicks), detail, warning)
 
 
 def _forgotten(record: Clicked | Final) -> FeedbackResult:

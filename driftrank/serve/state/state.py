@@ -189,7 +189,8 @@ class State:
             clicks = sorted({*clicks, *record.clicks})  # neither a click nor an observation can be taken back
             shown = None if shown is None or record.shown is None else max(shown, record.shown)
             ranker.collected[opened_by] = clicks, shown
-        return outcome.collected(record, impression, clicks, reset=self._learns_nothing(ranker, impression))
+        reset = self._learns_nothing(ranker, impression)
+        return outcome.collected(record, impression, clicks, reset=reset, policy=ranker.policy)
 
     def _final(self, seq: int, record: Final) -> FeedbackResult:
         ranker, impression = self._found(record)
@@ -211,7 +212,7 @@ class State:
                 reset = query is None or _is_reset(impression, ranker, query)
                 if query is not None and not reset:
                     error = self._learn(seq, record, ranked, ranker, query, ranking)
-        return outcome.counted(record, waited=waited, holdout=holdout, reset=reset, error=error)
+        return outcome.counted(record, waited=waited, holdout=holdout, reset=reset, policy=ranker.policy, error=error)
 
     def _learn(
         self, seq: int, record: Final, ranked: Ranked, ranker: Ranker, query: Query, ranking: Sequence[ItemId]

@@ -418,11 +418,11 @@ def test_from_every_checkpoint_the_same_state(tmp_path, policy, reset):
 
 
 def test_an_impression_requested_twice_at_the_same_time(tmp_path):
-    """Two calls with one event id and different items, before either is in the log."""
+    """Two calls with one event id and items in another order, before either is in the log."""
     with Harness(tmp_path) as harness:
 
         async def both() -> Any:
-            requests = [RankRequest("q", items, event_id="e") for items in (["a", "b"], ["c", "d"])]
+            requests = [RankRequest("q", items, event_id="e") for items in (["a", "b"], ["b", "a"])]
             calls = [harness.service.rank("default", [request]) for request in requests]
             return await asyncio.gather(*calls)
 
@@ -431,7 +431,7 @@ def test_an_impression_requested_twice_at_the_same_time(tmp_path):
         assert {item.id for item in one[0].items} == {"a", "b"}
         assert not differences(harness.dump(), harness.dump_of_log())
         one, other = harness.run(
-            harness.service.rank("default", [RankRequest("p", i, event_id="f") for i in (["a"], ["b"])])
+            harness.service.rank("default", [RankRequest("p", i, event_id="f") for i in (["a", "b"], ["b", "a"])])
         )
         assert one == other
         assert not differences(harness.dump(), harness.dump_of_log())

@@ -21,7 +21,7 @@ from driftrank.serve.http.operation import JSON, Need, Operation
 from driftrank.serve.http.problems import Refused
 from driftrank.serve.introspection import Introspection
 from driftrank.serve.service import Service
-from driftrank.wire import Feedback, Item, ItemId, RankRequest
+from driftrank.wire import Clicked, Feedback, Item, ItemId, RankRequest
 
 TAG = "Azure Personalizer"
 _PATH = "/personalizer/v1.0"
@@ -132,7 +132,7 @@ async def reward(service: Service, request: Request) -> Response:
     """
     value = decoded(_REWARD, await request.body()).value
     name, event_id = service.settings.personalizer, request.path_params["event_id"]
-    await service.feedback(name, [Feedback(event_id, [1] if is_click(name, event_id, value) else [])])
+    await service.feedback(name, [Feedback(event_id, [Clicked(position=1)] if is_click(name, event_id, value) else [])])
     return no_content()
 
 

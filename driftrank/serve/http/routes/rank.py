@@ -11,14 +11,15 @@ from driftrank.serve.service import Service
 from driftrank.wire import RANK, RankRequest, RankResponse
 
 TAG = "rank and learn"
-_EXAMPLE = {"query": "running shoes", "items": ["a", "b", "c", "d", "e"], "k": 3, "event_id": "visit-1"}
+_EXAMPLE = {"query": "running shoes", "items": ["a", "b", "c", "d", "e"], "k": 3, "event_id": "example-1"}
 
 
 async def rank(service: Service, request: Request) -> Response:
     """Rank the items for a query.
 
-    One request, or an array of them for an array of rankings. A repeated event_id returns the same ranking. The
-    event_id also seeds the ranking's randomness. k is the number of positions, at most the ranker's own. excluded
+    One request, or an array of them for an array of rankings. A repeated event_id returns the same ranking, and 409 if
+    query, items or k are others. The event_id also seeds the ranking's randomness, unless draw numbers it, as
+    simulations do. k is the number of positions, at most the ranker's own. excluded
     removes items, pinned puts them at positions ({"a": 1}: at the top), baseline is your own order, for the modes
     shadow and safe and for a holdout. With defer nothing is learnt before the ranking is activated.
     """

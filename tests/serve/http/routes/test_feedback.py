@@ -50,14 +50,16 @@ def test_late(http, ranker):
     assert (answer.status_code, answer.json()["outcome"]) == (200, "late")
 
 
-@pytest.mark.parametrize("clicks", [[1], ["a"], [{"id": "a"}], [], None, [1, 2], ["a", 3]])
+@pytest.mark.parametrize("clicks", [[1], ["a"], [{"id": "a"}], [{"position": 1}], [], None, [1, 2], ["a", 3]])
 def test_forms_of_clicks(http, ranker, clicks):
     url = ranker(mode="shadow")
     http.post(f"{url}/rank", json=BODY)
     answer = http.post(
         f"{url}/feedback", json={"event_id": "e", "clicks": clicks, "shown": 3, "time": "2026-11-15T12:00"}
     )
-    assert answer.json() == {"event_id": "e", "outcome": "counted", "clicks": len(clicks or [])}
+    body = answer.json()
+    assert ("warning" in body) == (len(clicks or []) > 1)
+    assert (body["outcome"], body["clicks"]) == ("counted", len(clicks or []))
     again = http.post(f"{url}/feedback", json={"event_id": "e", "clicks": clicks, "time": 12.5})
     assert again.json()["outcome"] == "duplicate"
 
