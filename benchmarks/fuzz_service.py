@@ -113,7 +113,9 @@ class Malformed:
         return self.events[-1]
 
     def query(self) -> str:
-        return self.random.choice(["", "q", "a/b", "a/reset", "reset", "é", "x" * 512, *(f"q{n}" for n in range(40))])
+        return self.random.choice(
+            ["", "q", "a/b", "a\nb", "a/reset", "reset", "é", "x" * 512, *(f"q{n}" for n in range(40))]
+        )
 
     def items(self) -> list[Any]:
         chance = self.random
@@ -136,6 +138,7 @@ class Malformed:
             ("pinned", lambda: {chance.choice("abcdefghij"): chance.randrange(0, 4)}),
             ("baseline", lambda: chance.sample("abcdefghij", 5)),
             ("defer", lambda: chance.random() < 0.5),
+            ("draw", lambda: chance.choice([0, 1, 2**64 - 1, 2**64])),
         ):
             if chance.random() < 0.2:
                 body[name] = make()
@@ -147,7 +150,7 @@ class Malformed:
         chance = self.random
         click: list[Callable[[], Any]] = [
             lambda: chance.randrange(1, 4), lambda: chance.choice("abcdefghij"),
-            lambda: {"id": chance.choice([*"abc", *range(5)])},
+            lambda: {"id": chance.choice([*"abc", *range(5)])}, lambda: {"position": chance.randrange(0, 5)},
         ]  # fmt: skip
         ranker, event = self.event()
         body: dict[str, Any] = {"event_id": event}

@@ -19,7 +19,10 @@ Why = Literal["learnt", "prior", "explore", "pinned", "baseline"]
 #: counted: learnt from. collected: kept until the end of the feedback window, then counted. duplicate: already known.
 #: refused: other clicks were counted before. late: after the feedback window. orphan: no such ranking. inactive:
 #: deferred and not activated. holdout: kept for comparison, not learnt from. forgotten: its ranker or query was reset.
-Outcome = Literal["counted", "collected", "duplicate", "refused", "late", "orphan", "inactive", "holdout", "forgotten"]
+#: withdrawn: taken back, not learnt from.
+Outcome = Literal[
+    "counted", "collected", "duplicate", "refused", "late", "orphan", "inactive", "holdout", "forgotten", "withdrawn"
+]  # fmt: skip
 
 
 class Item(Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,7 +86,7 @@ class Feedback(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
 
     event_id: str
     clicks: list[str | int | Clicked] | None = None  #: none or empty: the ranking was seen, nothing was clicked
-    shown: int | None = None  #: items shown, from the top; all by default
+    shown: int | None = None  #: items shown, from the top; all by default. 0: none, the ranking is taken back
     time: float | str | None = None  #: the client's clock; logged, never used
 
 

@@ -67,7 +67,8 @@ class AsyncClient(Core):
         it means nothing.
 
         With ``fallback`` the call returns within ``timeout``: if the service does not answer, the result is the
-        baseline (by default the items as given) with an empty event id. Feedback for it is not sent.
+        baseline (by default the items as given) with an empty event id. Feedback for it is not sent. The ranking that
+        the service may still make is taken back in the background: it was not shown.
         """
         request = RankRequest(
             query, calls.listed("items", items), k, event_id or calls.new_event_id(),
@@ -76,13 +77,18 @@ class AsyncClient(Core):
             items_unordered,
         )  # fmt: skip
         call = Call("POST", f"{self._path}/rank", RankResponse, calls.encoded(request, RankRequest))
-        return await self._rank(call, (lambda: calls.fallback(request)) if fallback else None)
+        assert request.event_id is not None
+        # an id that the caller chose may be asked for again
+        events = [request.event_id] if fallback or not event_id else []
+        return await self._rank(call, events, (lambda: calls.fallback(request)) if fallback else None)
 
     async def rank_many(self, requests: Iterable[RankRequest], *, fallback: bool = False) -> list[RankResponse]:
         """Rank several times in one call."""
-        named = [*map(calls.with_event_id, requests)]
+        given = list(requests)
+        named = [*map(calls.with_event_id, given)]
+        events = [str(to.event_id) for asked, to in zip(given, named, strict=True) if fallback or not asked.event_id]
         call = Call("POST", f"{self._path}/rank", list[RankResponse], calls.encoded(named, list[RankRequest]))
-        return await self._rank(call, (lambda: [*map(calls.fallback, named)]) if fallback else None)
+        return await self._rank(call, events, (lambda: [*map(calls.fallback, named)]) if fallback else None)
 
     @overload
     async def feedback(

@@ -7,7 +7,7 @@ import os
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -149,16 +149,21 @@ class Core:
     async def _send_all(self, parts: Iterable[Call[Counted]]) -> Counted:
         return calls.total([await self._send(call) for call in parts])
 
-    async def _rank(self, call: Call[T], fallback: Callable[[], T] | None) -> T:
-        if fallback is None:
-            return await self._send(call)
+    async def _rank(self, call: Call[T], events: Sequence[str], fallback: Callable[[], T] | None) -> T:
+        """Rank. Without an answer the rankings of these events, which nobody is shown, are taken back."""
         try:
-            return await self._send(call, self._rules.prompt)
+            return await self._send(call, None if fallback is None else self._rules.prompt)
         except ServiceError as error:
-            if not error.blameless:
+            # the service may also have ranked if it then failed, or if its answer cannot be read
+            if error.uncertain or error.status in (200, 500):
+                self._take_back(events)
+            if fallback is None or not error.blameless:
                 raise
             self._fallbacks.add(1, error)
             return fallback()
+        except BaseException:  # cancelled
+            self._take_back(events)
+            raise
 
     # -- feedback in the background --------------------------------------------------------------------------------
 
@@ -172,11 +177,20 @@ class Core:
         with self._runtime.lock:
             if self._closed:
                 raise RuntimeError("feedback: this client is closed")
-            self._outbox.put(body)
-            self._start()
-            if len(self._outbox) == 1 or self._outbox.full:
-                self._runtime.notify()
+            self._put(body)
         return None
+
+    def _put(self, body: bytes) -> None:
+        self._outbox.put(body)
+        self._start()
+        if len(self._outbox) == 1 or self._outbox.full:
+            self._runtime.notify()
+
+    def _take_back(self, events: Iterable[str]) -> None:
+        """Report in the background that rankings were not shown: silence must not count as no click."""
+        with self._runtime.lock:
+            for event_id in events if not self._closed else ():
+                self._put(calls.feedback_body(Feedback(event_id, shown=0)))
 
     async def _flush(self, timeout: float | None) -> bool:
         with self._runtime.lock:

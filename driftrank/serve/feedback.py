@@ -10,12 +10,12 @@ from driftrank.wire import Clicked, Feedback, ItemId
 
 
 def positions(ranked: records.Ranked, feedback: Feedback) -> tuple[list[int], int | None]:
-    """The clicked positions, ascending, and the number of items shown; None if all were."""
+    """The clicked positions, ascending, and the number of items shown; None if all were, 0 if it is taken back."""
     length = len(ranked.shown)
     shown = feedback.shown
     if shown is not None:
-        if not 1 <= shown <= length:
-            raise ValueError(f"shown={shown}: must be from 1 to {length}")
+        if not 0 <= shown <= length:
+            raise ValueError(f"shown={shown}: must be from 0 to {length}")
         shown = shown if shown < length else None
     numbered = any(isinstance(item, int) for item in ranked.shown)
     out = {_position(ranked.shown, click, numbered) for click in feedback.clicks or ()}
@@ -44,9 +44,18 @@ def feedback_record(
 ) -> NewRecord:  # fmt: skip
     """The end of the impression, or clicks to be collected."""
     name, event_id, seq = ranker.name, impression.ranked.event_id, impression.seq
+    if shown == 0:
+        return withdrawal(ranker, impression, now, client_time)
     # clicks collected before the settings changed are not lost
     if ranker.settings.second_click == "update" or impression.opened_by in ranker.collected:
         clicked = records.Clicked(name, event_id, now, clicks, shown, client_time)
         return NewRecord(records.clicked_id(name, event_id, seq, clicks, shown), clicked)
     final = records.Final(name, event_id, now, "feedback", clicks, shown, client_time)
     return NewRecord(records.final_id(name, event_id, seq), final)
+
+
+def withdrawal(ranker: Ranker, impression: Impression, now: float, client_time: float | str | None = None) -> NewRecord:
+    """The end of an impression that nobody was shown."""
+    event_id = impression.ranked.event_id
+    final = records.Final(ranker.name, event_id, now, "withdrawn", [], 0, client_time)
+    return NewRecord(records.final_id(ranker.name, event_id, impression.seq), final)

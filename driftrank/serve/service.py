@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from msgspec import DecodeError, structs
 
-from driftrank.serve.feedback import feedback_record, positions
+from driftrank.serve.feedback import feedback_record, positions, withdrawal
 from driftrank.serve.http.problems import Refused
 from driftrank.serve.items import check_id
 from driftrank.serve.log.committer import Committer, NewRecord, QueueFull, Settled
@@ -30,9 +30,11 @@ from driftrank.serve.log.records import (
     RankerDeleted,
     RankerSet,
     Reset,
+    Withdrawn,
     activated_id,
     decode,
     ranked_id,
+    withdrawn_id,
 )
 from driftrank.serve.log.store.base import Store, StoreDamaged, StoreError
 from driftrank.serve.maintenance import Maintenance
@@ -196,6 +198,8 @@ class Service:
                 raise _taken(event_id)
         records = [ranking for ranking in rankings if isinstance(ranking, NewRecord)]
         settled = iter(await self.append(records) if records else [])
+        if ranker.withdrawn:
+            await self._take_back(ranker, [new.record.event_id for new in records if isinstance(new.record, Ranked)])
         out = []
         for ranking in rankings:
             ranked = ranking.record if isinstance(ranking, NewRecord) else ranking
@@ -236,6 +240,31 @@ class Service:
         for letter in set(ranked.why):
             self.metrics.add("items_shown", (ranked.ranker, WHY[letter]), ranked.why.count(letter))
 
+    def answered(self, name: str, rankings: Iterable[RankResponse], *, delivered: bool) -> None:
+        """Note whether an answer could be sent. What nobody gets, nobody sees: it is not learnt from."""
+        ranker = self.state.rankers.get(name)
+        if ranker is None:
+            return
+        for ranking in rankings:
+            impression = self.state.cached_impression(ranker, ranking.event_id)
+            if impression is None:
+                continue
+            if delivered:
+                impression.delivered = True
+            elif not impression.delivered:
+                self.maintenance.undelivered(ranker, impression)
+
+    async def _take_back(self, ranker: Ranker, event_ids: Iterable[str]) -> None:
+        """End those of these impressions that were taken back before they were known."""
+        found = [self.state.impression(ranker, event_id) for event_id in event_ids]
+        ends = [
+            withdrawal(ranker, it, self.now())
+            for it in found
+            if it is not None and it.final is None and ranker.has_withdrawn(it.ranked.event_id, it.ranked.time)
+        ]
+        if ends:
+            await self.append(ends, urgent=True)
+
     # -- feedback --------------------------------------------------------------------------------------------------
 
     async def feedback(self, name: str, feedbacks: Sequence[Feedback]) -> list[FeedbackResult]:
@@ -254,6 +283,7 @@ class Service:
         records = [result for result in results if isinstance(result, NewRecord)]
         settled = iter(await self.append(records) if records else [])
         out = [self._outcome(it, next(settled)) if isinstance(it, NewRecord) else it for it in results]
+        await self._take_back(ranker, [new.record.event_id for new in records if isinstance(new.record, Withdrawn)])
         for result in out:
             self.metrics.add("feedback", (name, result.outcome))
         return out
@@ -266,15 +296,21 @@ class Service:
             raise ValueError(f"time: {len(feedback.time)} characters, at most {max_id} are allowed")
         impression = self.state.impression(ranker, event_id)
         if impression is None:
+            if feedback.shown == 0 and not feedback.clicks:
+                record = Withdrawn(ranker.name, event_id, now)
+                return NewRecord(withdrawn_id(ranker.name, ranker.created, event_id), record)
             return outcome.orphan(event_id)
         clicks, shown = positions(impression.ranked, feedback)
-        result = outcome.unrecorded(impression, ranker.feedback_window, now, clicks, shown)
+        collected = impression.opened_by in ranker.collected
+        result = outcome.unrecorded(impression, ranker.feedback_window, now, clicks, shown, collected=collected)
         return result or feedback_record(ranker, impression, now, clicks, shown, feedback.time)
 
     def _outcome(self, new: NewRecord, settled: Settled) -> FeedbackResult:
         if settled.new:
             assert isinstance(settled.outcome, FeedbackResult)
             return settled.outcome
+        if isinstance(new.record, Withdrawn):
+            return outcome.withdrawn(new.record.event_id)
         assert isinstance(new.record, Final | Clicked)
         return self.state.repeated(new.record)
 
@@ -290,6 +326,8 @@ class Service:
             detail = "several rankers have such a ranking: use /v1/rankers/{ranker}/events/{id}/activate"
             raise Refused(409, "ambiguous event id", detail)
         (impression,) = found
+        if impression.final is not None and impression.final.how == "withdrawn":
+            raise Refused(409, "ranking taken back", f"event_id={event_id!r}: the ranking was taken back")
         if impression.opened_by is not None:  # it was not deferred, or is activated already
             return Activation(event_id, "duplicate")
         name = impression.ranked.ranker

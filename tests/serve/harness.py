@@ -261,7 +261,7 @@ def dump(state: State, names: dict[str, list[str]]) -> dict[str, Any]:
             "settings": ranker.settings, "created": ranker.created, "since": ranker.since, "queries": ranker.queries,
             "impressions": ranker.impressions, "steps": ranker.steps, "clicks": ranker.clicks,
             "waiting": ranker.waiting.to_bytes(), "collected": dict(ranker.collected),
-            "deferred": dict(ranker.deferred), "of queries": queries,
+            "deferred": dict(ranker.deferred), "withdrawn": dict(ranker.withdrawn), "of queries": queries,
             "shared": None if ranker.shared is None else ranker.shared.to_bytes(), "shared seq": ranker.shared_seq,
         }  # fmt: skip
     return out

@@ -25,6 +25,7 @@ RANKED = Ranked("r", "q", "e", 0.0, 1, ["a", 7, "7", 1], "llll", 0)
         (Feedback("e", [Clicked(position=4), "a"]), ([1, 4], None)),
         (Feedback("e", ["a"], shown=1), ([1], 1)),
         (Feedback("e", [], shown=4), ([], None)),
+        (Feedback("e", shown=0), ([], 0)),
     ],
 )
 def test_positions(feedback, expected):
@@ -42,7 +43,7 @@ def test_a_number_is_a_position_if_no_id_is_a_number():
     "feedback",
     [
         Feedback("e", [0]), Feedback("e", [5]), Feedback("e", ["b"]), Feedback("e", [Clicked("1")]),
-        Feedback("e", shown=0), Feedback("e", shown=5), Feedback("e", [7], shown=1), Feedback("e", shown=-1),
+        Feedback("e", ["a"], shown=0), Feedback("e", shown=5), Feedback("e", [7], shown=1), Feedback("e", shown=-1),
     ],
 )  # fmt: skip
 def test_positions_and_items_that_were_not_shown(feedback):

@@ -424,11 +424,71 @@ def test_clicks_by_id_and_by_position(tmp_path, feedback, clicks):
         assert (final.clicks, final.how, final.shown) == (clicks, "feedback", None)
 
 
+def test_a_ranking_taken_back_before_it_is_known(tmp_path):
+    """The request may still be queued somewhere when its caller has given up."""
+    with Harness(tmp_path, ranker={"wait": 100, "forget_items": 1000}) as harness:
+        for n, between in enumerate([lambda: None, harness.recover, harness.restart, harness.checkpoint]):
+            assert harness.outcome(f"e{n}", shown=0) == "withdrawn"
+            between()
+            assert harness.outcome(f"e{n}", shown=0) == "withdrawn"
+            assert len(harness.shown("q", ITEMS, f"e{n}")) == 3
+            assert (harness.outcome(f"e{n}", [1]), harness.outcome(f"e{n}", shown=0)) == ("refused", "withdrawn")
+
+        async def at_once(event: str, *, late: bool) -> None:
+            calls = [
+                lambda: harness.service.rank("default", [RankRequest("q", ITEMS, event_id=event)]),
+                lambda: harness.service.feedback("default", [Feedback(event, shown=0)]),
+            ]
+            await asyncio.gather(*[call() for call in (calls if late else calls[::-1])])
+
+        for event, late in (("before", False), ("after", True)):
+            harness.run(at_once(event, late=late))
+            assert harness.outcome(event, [1]) == "refused"
+        assert harness.outcome("too early", shown=0) == "withdrawn"
+        harness.advance(101)
+        harness.rank("q", ITEMS, "too early")
+        harness.advance(101)
+        info = harness.info()
+        assert (info.lists, info.steps, info.pending) == (7, 1, 0), "an id is remembered for the feedback window"
+        harness.outcome("other", shown=0)
+        assert list(harness.state.rankers["default"].withdrawn) == ["other"]
+        assert not differences(harness.dump(), harness.dump_of_log())
+
+
+def test_killed_before_the_withdrawal_is_settled(tmp_path, monkeypatch):
+    with Harness(tmp_path, ranker={"wait": 100, "forget_items": 1000}) as harness:
+        harness.feedback("e", shown=0)
+
+        async def killed(*_: object) -> None: ...
+
+        with monkeypatch.context() as patch:
+            patch.setattr(harness.service, "_take_back", killed)
+            harness.rank("q", ITEMS, "e")
+        harness.recover()
+        assert harness.info().pending == 1
+        harness.advance(101)
+        assert (harness.info().pending, harness.info().steps) == (0, 0)
+        assert harness.outcome("e", shown=0) == "withdrawn"
+
+
+def test_clicks_that_were_collected_are_not_taken_back(tmp_path):
+    with Harness(tmp_path, ranker={"second_click": "update", "wait": 100}) as harness:
+        for event in "ef":
+            harness.rank("q", ITEMS, event)
+        harness.feedback("e", [2])
+        assert harness.outcome("e", shown=0) == "refused"
+        assert harness.outcome("f", shown=0) == "withdrawn"
+        assert harness.outcome("f", [2]) == "refused"
+        harness.advance(101)
+        assert (harness.info().steps, harness.info().clicks) == (1, 1)
+        assert harness.outcome("e", shown=0) == "refused"
+
+
 def test_malformed_feedback(harness):
     harness.rank("q", ITEMS, "e")
     for clicks, shown, says in (
         ([0], None, "position 0"), ([4], None, "position 4"), ([-1], None, "position -1"), (["z"], None, "'z' is not"),
-        ([10**30], None, "position"), ([3], 2, "only 2 items were shown"), ([], 0, "shown=0"), ([], 4, "shown=4"),
+        ([10**30], None, "position"), ([3], 2, "only 2 items were shown"), ([], -1, "shown=-1"), ([], 4, "shown=4"),
     ):  # fmt: skip
         with harness.refused(422, says):
             harness.feedback("e", clicks, shown=shown)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
-from collections.abc import Callable
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from urllib.parse import quote
 
 import httpx
 import pytest
 
+from driftrank.client import Client
 from tests.serve.conftest import problem
+from tests.serve.running import Running
 
 ITEMS = list("abcdefgh")
 
@@ -92,6 +100,87 @@ def test_an_event_id_is_for_one_request(http: httpx.Client, ranker: Callable[...
         problem(http.post(f"{url}/rank", json=asked | change), 409, "was used for another query, other items or k")
         both = [asked | {"event_id": "both"}, asked | {"event_id": "both"} | change]
         problem(http.post(f"{url}/rank", json=both), 409, "both")
+
+
+# -- rankings that nobody was shown ------------------------------------------------------------------------------------
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it did not happen within half a minute")
+
+
+@contextmanager
+def stopped(server: Running) -> Iterator[None]:
+    """The process hangs, while its kernel accepts connections."""
+    os.kill(server._process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(server._process.pid, signal.SIGCONT)
+
+
+def test_fallbacks_teach_nothing(server: Running, http: httpx.Client, ranker: Callable[..., str]) -> None:
+    url = ranker(wait=1.5)
+    with Client(server.url, ranker=url.rpartition("/")[2], timeout=0.3, flush_seconds=0.1) as client:
+        with stopped(server):
+            lists = [client.rank("q", ITEMS, fallback=True) for _ in range(5)]
+            assert [ranking.event_id for ranking in lists] == [""] * 5
+            assert client.waiting == 5
+        assert client.flush(30)
+        assert client.outcomes == {"withdrawn": 5}
+        eventually(lambda: http.get(url).json()["lists"] == 5)
+        time.sleep(2)
+        info = http.get(url).json()
+        assert (info["steps"], info["pending"]) == (0, 0)
+        client.rank("q", ITEMS)
+        eventually(lambda: bool(http.get(url).json()["steps"] == 1))
+
+
+def test_answers_that_could_not_be_delivered_teach_nothing(
+    server: Running, http: httpx.Client, ranker: Callable[..., str]
+) -> None:
+    url = ranker(wait=1.5)
+
+    def request(event: str) -> bytes:
+        body = json.dumps({"query": "q", "items": ITEMS, "event_id": event}).encode()
+        return f"POST {url}/rank HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+    with stopped(server):
+        for n in range(5):
+            with socket.create_connection(("127.0.0.1", server.port)) as connection:
+                connection.sendall(request(f"e{n}"))
+    eventually(lambda: http.get(url).json()["lists"] == 5)
+    again = ranked(http, url, "e4")  # a retry that is answered
+    time.sleep(2)
+    eventually(lambda: http.get(url).json()["pending"] == 0)
+    assert http.get(url).json()["steps"] == 1
+    assert feedback(http, url, "e0", clicks=[1])["outcome"] == "refused"
+    assert sum(n for n, _ in samples(http, url).values()) == len(again)
+
+
+def test_a_ranking_can_be_taken_back(http: httpx.Client, ranker: Callable[..., str]) -> None:
+    url = ranker(wait=1000)
+    ranked(http, url, "e")
+    for _ in range(2):
+        answer = http.post(f"{url}/feedback", json={"event_id": "e", "shown": 0})
+        assert (answer.status_code, answer.json()) == (200, {"event_id": "e", "outcome": "withdrawn"})
+    assert http.post(f"{url}/feedback", json={"event_id": "e", "clicks": [1]}).status_code == 409
+    ranked(http, url, "f")
+    problem(http.post(f"{url}/feedback", json={"event_id": "f", "clicks": [1], "shown": 0}), 422, "only 0 items")
+    assert feedback(http, url, "f", clicks=[1])["outcome"] == "counted"
+    assert feedback(http, url, "f", shown=0)["outcome"] == "refused"
+    early = http.post(f"{url}/feedback", json={"event_id": "early", "shown": 0})
+    assert (early.status_code, early.json()["outcome"]) == (200, "withdrawn")
+    assert len(ranked(http, url, "early")) == 3
+    info = http.get(url).json()
+    assert (info["lists"], info["steps"], info["pending"]) == (3, 1, 0)
+    ranked(http, url, "deferred", defer=True)
+    assert feedback(http, url, "deferred", shown=0)["outcome"] == "withdrawn"
+    problem(http.post(f"{url}/events/deferred/activate"), 409, "was taken back")
 
 
 # -- several clicks ----------------------------------------------------------------------------------------------------

@@ -61,15 +61,23 @@ class Clicked(Struct, frozen=True, tag="clicked", tag_field="kind", omit_default
 
 
 class Final(Struct, frozen=True, tag="final", tag_field="kind", omit_defaults=True):
-    """The end of an impression: by feedback, by silence, or dropped."""
+    """The end of an impression: by feedback, by silence, dropped, or withdrawn."""
 
     ranker: str
     event_id: str = field(name="event")
     time: float
-    how: str  #: feedback, silence or dropped
+    how: str  #: feedback, silence, dropped or withdrawn
     clicks: list[int] = []
     shown: int | None = None
     client_time: float | str | None = field(name="said", default=None)
+
+
+class Withdrawn(Struct, frozen=True, tag="withdrawn", tag_field="kind"):
+    """An impression that is not known here was taken back: if it still comes, nothing is learnt from it."""
+
+    ranker: str
+    event_id: str = field(name="event")
+    time: float
 
 
 class Lost(Struct, frozen=True, tag="lost", tag_field="kind"):
@@ -130,7 +138,7 @@ class Imported(Struct, frozen=True, tag="imported", tag_field="kind"):
     state: bytes
 
 
-Record = Ranked | Activated | Clicked | Final | Lost | Warm | RankerSet | RankerDeleted | Reset | Imported
+Record = Ranked | Activated | Clicked | Final | Withdrawn | Lost | Warm | RankerSet | RankerDeleted | Reset | Imported
 
 _encoder = json.Encoder()
 _decoder = json.Decoder(Record)
@@ -145,6 +153,10 @@ decode = _decoder.decode
 def ranked_id(ranker: str, created: int, event_id: str) -> str:
     """``created``: the record that created the ranker, which tells it from a deleted one of the same name."""
     return f"r/{ranker}/{created}/{event_id}"
+
+
+def withdrawn_id(ranker: str, created: int, event_id: str) -> str:
+    return f"x/{ranker}/{created}/{event_id}"
 
 
 # records about an impression are identified by its record's number, too: once the log has forgotten the impression, its

@@ -31,6 +31,7 @@ class _SavedRanker(Struct):
     deferred: dict[int, int]
     chosen: bool = True
     shared: int | UnsetType = UNSET  #: the record of the snapshot of the shared model, if it has learnt anything
+    withdrawn: dict[str, float] = {}
 
 
 class _Saved(Struct):
@@ -50,7 +51,7 @@ class Checkpoint(NamedTuple):
         rankers = {
             name: _SavedRanker(
                 r.created, r.settings, r.since, r.queries, r.impressions, r.steps, r.clicks, r.waiting.to_bytes(),
-                r.collected, r.deferred, r.chosen, r.shared_seq or UNSET,
+                r.collected, r.deferred, r.chosen, r.shared_seq or UNSET, r.withdrawn,
             )
             for name, r in self.rankers.items()
         }  # fmt: skip
@@ -69,6 +70,7 @@ def _ranker(name: str, saved: _SavedRanker) -> Ranker:
     out.waiting = WaitingImpressions.from_bytes(saved.waiting)
     out.collected, out.deferred = saved.collected, saved.deferred
     out.shared_seq = saved.shared or 0
+    out.withdrawn = saved.withdrawn
     return out
 
 

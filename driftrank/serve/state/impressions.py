@@ -24,7 +24,7 @@ KEPT_BYTES = 64_000_000
 class Impression:
     """A ranking that was served, from then until its end."""
 
-    __slots__ = ("final", "nbytes", "opened_at", "opened_by", "ranked", "seq")
+    __slots__ = ("delivered", "final", "nbytes", "opened_at", "opened_by", "ranked", "seq")
 
     def __init__(self, seq: int, ranked: Ranked) -> None:
         self.seq = seq
@@ -32,6 +32,7 @@ class Impression:
         self.opened_by: int | None = None if ranked.defer else seq  #: the record that opened its feedback window
         self.opened_at = ranked.time  #: when
         self.final: Final | None = None
+        self.delivered = False  #: the answer was sent, as far as this process knows
         rows = ranked.features or ()
         ids = len(ranked.shown) + len(ranked.items or ())
         self.nbytes = 1000 + 100 * ids + sum(60 + 32 * len(row) for row in rows)  #: in memory, about
@@ -85,6 +86,7 @@ class Impressions:
         ranked = decode(entry.body)
         assert isinstance(ranked, Ranked)
         found = Impression(entry.seq, ranked)
+        found.delivered = True
         if names[0] in entries:
             activated = decode(entries[names[0]].body)
             assert isinstance(activated, Activated)

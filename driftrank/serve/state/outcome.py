@@ -17,15 +17,24 @@ def orphan(event_id: str) -> FeedbackResult:
     return FeedbackResult(event_id, "orphan", detail="no ranking has this event_id")
 
 
+def withdrawn(event_id: str) -> FeedbackResult:
+    """An impression that was taken back, perhaps before it was known."""
+    return FeedbackResult(event_id, "withdrawn")
+
+
 def unrecorded(
-    impression: Impression, window: float, now: float, clicks: list[int], shown: int | None
+    impression: Impression, window: float, now: float, clicks: list[int], shown: int | None, *, collected: bool = False
 ) -> FeedbackResult | None:
-    """The outcome of feedback that changes nothing; None if it is to be recorded."""
+    """The outcome of feedback that changes nothing; None if it is to be recorded. ``collected``: there are clicks."""
     event_id = impression.ranked.event_id
-    if impression.opened_by is None:
-        return FeedbackResult(event_id, "inactive", detail="the ranking was deferred and is not activated")
     if impression.final is not None:
         return after_end(impression.final, clicks, shown)
+    if impression.opened_by is None:
+        if shown == 0:
+            return None
+        return FeedbackResult(event_id, "inactive", detail="the ranking was deferred and is not activated")
+    if shown == 0 and collected:
+        return FeedbackResult(event_id, "refused", detail="clicks were collected before")
     if now >= impression.opened_at + window:
         return FeedbackResult(event_id, "late", detail=_OVER)
     return None
@@ -33,6 +42,10 @@ def unrecorded(
 
 def after_end(final: Final, clicks: list[int], shown: int | None) -> FeedbackResult:
     """Feedback on an impression that has ended."""
+    if final.how == "withdrawn":
+        if shown == 0:
+            return withdrawn(final.event_id)
+        return FeedbackResult(final.event_id, "refused", detail="the ranking was taken back before")
     if final.how != "feedback":
         return FeedbackResult(final.event_id, "late", detail=_OVER)
     if (final.clicks, final.shown) == (clicks, shown):
@@ -72,6 +85,8 @@ def counted(
     record: Final, *, waited: bool, holdout: bool, reset: bool, policy: Policy, error: str | None = None
 ) -> FeedbackResult:
     """The end of an impression that was folded. ``waited``: its feedback window was open until then."""
+    if record.how == "withdrawn":
+        return withdrawn(record.event_id)
     if not waited:
         return FeedbackResult(record.event_id, "late", detail=_OVER)
     if holdout:

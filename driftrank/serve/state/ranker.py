@@ -13,6 +13,9 @@ from driftrank.serve.state.query import new_learner
 from driftrank.serve.state.waiting import WaitingImpressions
 from driftrank.wire import ItemId, RankerSettings
 
+#: event ids taken back before they came that are remembered at most
+_MOST_WITHDRAWN = 100_000
+
 
 class Ranker:
     """Changed only by folding records."""
@@ -28,6 +31,8 @@ class Ranker:
         self.waiting = WaitingImpressions()
         #: by such a record: the clicks collected so far, and the number of items shown
         self.collected: dict[int, tuple[list[int], int | None]] = {}
+        #: event ids that were taken back before they came, oldest first, and when
+        self.withdrawn: dict[str, float] = {}
         #: from the record of an activation to that of its impression
         self.deferred: dict[int, int] = {}
         self._shared: SharedModel | None = None
@@ -77,6 +82,21 @@ class Ranker:
         """Count an impression that was learnt from."""
         self.steps += 1
         self.clicks += len(clicks)
+
+    def withdraw(self, event_id: str, time: float) -> None:
+        """Remember an event id that is taken back, until an impression that comes within the window has ended."""
+        self.withdrawn.pop(event_id, None)
+        self.withdrawn[event_id] = time
+        while self.withdrawn:
+            first = next(iter(self.withdrawn))
+            if len(self.withdrawn) <= _MOST_WITHDRAWN and self.withdrawn[first] > time - 2 * self.feedback_window:
+                return
+            del self.withdrawn[first]
+
+    def has_withdrawn(self, event_id: str, time: float) -> bool:
+        """True if an impression that came at this time was taken back before."""
+        since = self.withdrawn.get(event_id)
+        return since is not None and time < since + self.feedback_window
 
     def close_window(self, opened_by: int) -> bool:
         """End the feedback window of an impression; True if it was open."""

@@ -25,6 +25,7 @@ from driftrank.serve.log.records import (
     Record,
     Reset,
     Warm,
+    Withdrawn,
 )
 from driftrank.serve.log.store.base import Snapshot, Store, StoreError
 from driftrank.serve.metrics import Metrics
@@ -73,6 +74,7 @@ class State:
             Activated: self._activated,
             Clicked: self._clicked,
             Final: self._final,
+            Withdrawn: self._withdrawn,
             Lost: self._lost,
             Warm: self._warm,
             RankerSet: self._ranker_set,
@@ -173,7 +175,7 @@ class State:
 
     def _activated(self, seq: int, record: Activated) -> None:
         ranker, impression = self._found(record)
-        if ranker is not None and impression is not None:
+        if ranker is not None and impression is not None and impression.final is None:
             impression.opened_by, impression.opened_at = seq, record.time
             ranker.waiting.add(seq, record.time)
             ranker.deferred[seq] = impression.seq
@@ -202,7 +204,7 @@ class State:
         holdout = ranked.arm == "holdout"
         self.metrics.add("lists_finalised", (record.ranker, ranked.arm, record.how))
         reset, error = False, None
-        if waited and record.how != "dropped":
+        if waited and record.how in ("feedback", "silence"):
             self.metrics.add("clicks", (record.ranker, ranked.arm), len(record.clicks))
             if not holdout:
                 ranking = served_list(ranked, ranker.policy, record.shown)
@@ -232,6 +234,12 @@ class State:
             self.metrics.add("changes_detected", (record.ranker,), query.learner.alarm_count - alarms)
         self.queries.changed((record.ranker, ranked.query), query, seq, nbytes)
         return failed
+
+    def _withdrawn(self, seq: int, record: Withdrawn) -> FeedbackResult:
+        ranker = self.rankers.get(record.ranker)
+        if ranker is not None:
+            ranker.withdraw(record.event_id, record.time)
+        return outcome.withdrawn(record.event_id)
 
     def _lost(self, seq: int, record: Lost) -> None:
         ranker = self.rankers.get(record.ranker)

@@ -19,6 +19,7 @@ from driftrank.kernels.rng import key_of
 from driftrank.serve.http.bodies import decoded, json_response, no_content
 from driftrank.serve.http.operation import JSON, Need, Operation
 from driftrank.serve.http.problems import Refused
+from driftrank.serve.http.routes.rank import has_gone
 from driftrank.serve.introspection import Introspection
 from driftrank.serve.service import Service
 from driftrank.wire import Clicked, Feedback, Item, ItemId, RankRequest
@@ -110,6 +111,7 @@ async def rank(service: Service, request: Request) -> Response:
         query, items, k=1, event_id=given.event_id, excluded=list(excluded), defer=bool(given.defer_activation)
     )
     (answer,) = await service.rank(name, [wanted])
+    service.answered(name, [answer], delivered=not has_gone(request))
     chosen = answer.items[0]
     rest = [action.id for action in candidates if action.id != chosen.id]
     if len(rest) == len(candidates):

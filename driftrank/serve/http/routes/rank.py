@@ -25,10 +25,21 @@ async def rank(service: Service, request: Request) -> Response:
     """
     wanted = decoded(RANK, await request.body())
     name = request.path_params["ranker"]
-    if isinstance(wanted, list):
-        return json_response(await service.rank(name, wanted))
-    (ranking,) = await service.rank(name, [wanted])
-    return json_response(ranking)
+    rankings = await service.rank(name, wanted if isinstance(wanted, list) else [wanted])
+    service.answered(name, rankings, delivered=not has_gone(request))
+    return json_response(rankings if isinstance(wanted, list) else rankings[0])
+
+
+def has_gone(request: Request) -> bool:
+    """True if the client has closed the connection. Does not wait: one step of ``receive`` tells."""
+    step = request.receive().__await__()
+    try:
+        step.send(None)
+    except StopIteration as message:
+        return bool(message.value["type"] == "http.disconnect")
+    finally:
+        step.close()
+    return False
 
 
 ROUTES = (
