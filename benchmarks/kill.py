@@ -39,7 +39,7 @@ sys.path.insert(0, str(ROOT))
 from driftrank.policies.learner.learner import Learner  # noqa: E402
 from driftrank.policies.registry import parse_policy  # noqa: E402
 from driftrank.serve.log.records import Activated, Clicked, Final, Ranked, Record, decode  # noqa: E402
-from driftrank.serve.log.store.base import LogEntry, Snapshot  # noqa: E402
+from driftrank.serve.log.store.base import LogOnly  # noqa: E402
 from driftrank.serve.log.store.sqlite import SQLiteStore  # noqa: E402
 from driftrank.serve.metrics import Metrics  # noqa: E402
 from driftrank.serve.state.checkpoint import shared_name  # noqa: E402
@@ -405,22 +405,6 @@ def _reported(body: dict[str, Any]) -> tuple[int, ...] | None:
     return None if body.get("shown") == 0 else tuple(body["clicks"])
 
 
-class LogAlone:
-    """A store without its snapshots."""
-
-    def __init__(self, store: SQLiteStore) -> None:
-        self._store = store
-
-    def read(self, after: int, limit: int = 10_000) -> list[LogEntry]:
-        return self._store.read(after, limit)
-
-    def find(self, ids: Sequence[str]) -> dict[str, LogEntry]:
-        return self._store.find(ids)
-
-    def get_snapshot(self, name: str) -> Snapshot | None:
-        return None
-
-
 def log_of(store: SQLiteStore) -> list[tuple[int, Record]]:
     out: list[tuple[int, Record]] = []
     while entries := store.read(out[-1][0] if out else 0):
@@ -496,7 +480,7 @@ def check_state(
 ) -> int:  # fmt: skip
     """Check that the state of the service is what the log alone gives, to the bit; the number of queries compared."""
     logging.getLogger("driftrank").setLevel(logging.ERROR)  # the server has logged what was not learnt
-    state = State(LogAlone(store), Metrics())  # type: ignore[arg-type]
+    state = State(LogOnly(store), Metrics())
     for seq, record in log:
         state.apply(seq, record)
     folded = {at: state.queries[at].to_bytes() for at in state.queries if at[0] in infos}

@@ -125,6 +125,22 @@ class RankerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     keys: list[str] = []  #: hashes of keys with access to this ranker (from ``driftrank key``)
 
 
+class OperationLogged(Struct, frozen=True, omit_defaults=True):
+    """An operation on a ranker: a change of its settings, or of what it has learnt."""
+
+    number: int  #: of its record in the log; undo takes it
+    time: float  #: seconds since 1970
+    ranker: str
+    kind: Literal["created", "changed", "reset", "deleted"]
+    by: str  #: "settings" at a start, "key " and the first digits of its hash, or "no key"
+    query: str | None = None  #: if it was about one query
+    before: RankerSettings | None = None
+    after: RankerSettings | None = None
+    discarded: int | None = None  #: rankings learnt from that it discarded
+    undoes: int | None = None  #: the number of the operation that it has undone
+    created: int = 0  #: the number of the operation that created the ranker
+
+
 class SharedState(Struct, frozen=True):
     """The shared model of a ranker: what all its queries have learnt together."""
 

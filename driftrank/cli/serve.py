@@ -55,6 +55,14 @@ MemoryOption = Annotated[
 RetentionOption = Annotated[
     str | None, typer.Option(metavar="TIME|forever", help="Time to keep old records in the log.", show_default="30d")
 ]
+DiscardOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="RANKER",
+        help="Ranker that begins again if its settings have changed so; otherwise the start is refused.",
+        show_default=False,
+    ),
+]
 AccessLogOption = Annotated[
     bool | None,
     typer.Option("--access-log/--no-access-log", help="Log every request.", show_default="no-access-log"),
@@ -73,6 +81,7 @@ def serve(
     durability: DurabilityOption = None,
     memory: MemoryOption = None,
     retention: RetentionOption = None,
+    discard: DiscardOption = None,
     access_log: AccessLogOption = None,
     log_level: LogLevelOption = None,
 ) -> None:
@@ -91,7 +100,7 @@ def serve(
     \b
     curl http://127.0.0.1:8080/v1/rankers/default/rank -d '{"query": "shoes", "items": ["a", "b", "c"]}'
     """
-    options = {name: value for name, value in locals().items() if name != "config"}
+    options = {name: value for name, value in locals().items() if name != "config"} | {"discard": discard or None}
     run, settings = _prepare(config, options)
     if settings.public and settings.admin_key is None:
         raise ValueError(

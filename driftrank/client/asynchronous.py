@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, Self, overload
+from typing import Any, Literal, Self, overload
 
 from ..validation import check_integer
 from ..wire import (
@@ -13,6 +13,7 @@ from ..wire import (
     FeedbackResult,
     Item,
     ItemId,
+    OperationLogged,
     QueryState,
     RankerInfo,
     RankerSettings,
@@ -25,6 +26,9 @@ from .calls import Call, Click, segment
 from .core import Core
 from .event_loop import EventLoop
 from .threads import Threads, run
+
+#: by whether what was learnt may be discarded
+_QUERY = ("", "?discard=true")
 
 
 class AsyncClient(Core):
@@ -164,10 +168,25 @@ class AsyncClient(Core):
         """Settings and counts of a ranker; by default of this client's."""
         return await self._send(Call("GET", calls.ranker_path(self.name if name is None else name), RankerInfo))
 
-    async def put_ranker(self, name: str, settings: RankerSettings) -> RankerInfo:
-        """Create a ranker, or change its settings."""
+    async def put_ranker(self, name: str, settings: RankerSettings, *, discard: bool = False) -> RankerInfo:
+        """Create a ranker, or replace its settings. A change that costs what it has learnt needs ``discard``."""
         body = calls.encoded(settings, RankerSettings)
-        return await self._send(Call("PUT", calls.ranker_path(name), RankerInfo, body))
+        return await self._send(Call("PUT", calls.ranker_path(name) + _QUERY[discard], RankerInfo, body))
+
+    async def patch_ranker(self, name: str, changes: Mapping[str, Any], *, discard: bool = False) -> RankerInfo:
+        """Change some settings of a ranker."""
+        body = calls.encoded(dict(changes), dict[str, Any])
+        return await self._send(Call("PATCH", calls.ranker_path(name) + _QUERY[discard], RankerInfo, body))
+
+    async def operations(self, name: str | None = None) -> list[OperationLogged]:
+        """The operations on a ranker, latest first; by default on this client's."""
+        path = f"{calls.ranker_path(self.name if name is None else name)}/operations"
+        return await self._send(Call("GET", path, list[OperationLogged]))
+
+    async def undo(self, number: int, name: str | None = None) -> RankerInfo:
+        """Undo an operation on a ranker."""
+        path = f"{calls.ranker_path(self.name if name is None else name)}/operations/{number}/undo"
+        return await self._send(Call("POST", path, RankerInfo, long=True))
 
     async def delete_ranker(self, name: str) -> None:
         await self._send(Call("DELETE", calls.ranker_path(name), bytes))

@@ -11,11 +11,11 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from msgspec import DecodeError, structs
+from msgspec import UNSET, DecodeError, structs
 
 from driftrank.serve.feedback import feedback_record, positions, withdrawal
 from driftrank.serve.http.problems import Refused
@@ -94,8 +94,14 @@ class Service:
             ranker = self.state.rankers.get(name)
             # a default ranker that is not in the settings may have been changed by a request
             if ranker is None or (settings != RankerSettings() and _explicit(settings, ranker) != ranker.settings):
+                if name not in self.settings.discard and (lost := self._lost(name, settings)):
+                    raise ValueError(
+                        f"ranker {name}: {lost}; start with --discard {name} to begin again, "
+                        "or with the settings that it has"
+                    )
                 await self._compile(settings)
-                await self._committer.append([self._setting(name, settings)])
+                await self._committer.append([self._setting(name, settings, "settings")])
+                self.log_operation(name, "set", "settings")
         await self._compile_all()
         self._gauges()
         self.maintenance.start()
@@ -361,8 +367,10 @@ class Service:
         shared = None if r.shared is None else SharedState(**r.shared.summary(), bytes=r.shared.nbytes)
         return RankerInfo(name, r.settings, r.queries, r.impressions, r.steps, r.clicks, len(r.waiting), shared)
 
-    async def put_ranker(self, name: str, settings: RankerSettings) -> RankerInfo:
-        """Create a ranker or change it. A change of policy, k, seed or horizon resets it."""
+    async def put_ranker(
+        self, name: str, settings: RankerSettings, *, discard: bool = False, by: str = "", undoes: int = 0
+    ) -> RankerInfo:
+        """Create a ranker or change it. A change that would cost what it has learnt needs ``discard``."""
         self._check_ready()
         try:
             check_ranker(name, settings)
@@ -371,8 +379,38 @@ class Service:
             await self._compile(settings)
         except ValueError as error:
             raise Refused(422, "bad settings", str(error)) from None
-        await self._set(name, settings)
+        if not discard and (lost := self._lost(name, settings)):
+            raise Refused(409, "would discard what was learnt", f"{lost}; ?discard=true does it all the same")
+        await self.append([self._setting(name, settings, by, undoes)], urgent=True)
+        self.log_operation(name, "set", by)
+        configured = self.settings.rankers.get(name, RankerSettings())
+        if configured != RankerSettings() and self._lost(name, configured):
+            _log.warning("ranker %s: the server's settings differ, and the next start will refuse them", name)
         return self.info(name)
+
+    async def patch_ranker(
+        self, name: str, changes: Mapping[str, Any], *, discard: bool = False, by: str = ""
+    ) -> RankerInfo:
+        """Change some settings of a ranker."""
+        ranker = self.ranker(name)
+        before = ranker.settings if ranker.chosen else structs.replace(ranker.settings, policy=None)
+        return await self.put_ranker(name, structs.replace(before, **changes), discard=discard, by=by)
+
+    def _lost(self, name: str, settings: RankerSettings) -> str | None:
+        """The loss of a ranker if it had other settings, as text; None if there is none."""
+        ranker = self.state.rankers.get(name)
+        if ranker is None or not ranker.has_learnt:
+            return None
+        after = _explicit(settings, ranker)
+        changes = [f"{s}={getattr(after, s)!r} instead of {getattr(ranker.settings, s)!r}" for s in ranker.costs(after)]
+        if not changes:
+            return None
+        return f"{', '.join(changes)} would discard what was learnt from {ranker.steps} rankings"
+
+    def log_operation(self, name: str, what: str, by: str) -> None:
+        last = self.state.operations[-1] if self.state.operations else None
+        extra = {"ranker": name, "operation": last.number if last else None, "by": by}
+        _log.info("ranker %s: %s by %s", name, what, by or "unknown", extra=extra)
 
     async def _compile_all(self) -> None:
         for ranker in self.state.rankers.values():
@@ -392,23 +430,32 @@ class Service:
                 "more than the memory for all"
             )
 
-    async def _set(self, name: str, settings: RankerSettings) -> None:
-        await self.append([self._setting(name, settings)], urgent=True)
+    def _setting(self, name: str, settings: RankerSettings, by: str, undoes: int = 0) -> NewRecord:
+        ranker, chosen = self.state.rankers.get(name), settings.policy is not None
+        settings, steps = _explicit(settings, ranker), ranker.steps if ranker else 0
+        record = RankerSet(name, self.now(), settings, chosen, keep=True, by=by, steps=steps, undoes=undoes or UNSET)
+        return NewRecord(unique_id("ranker"), record)
 
-    def _setting(self, name: str, settings: RankerSettings) -> NewRecord:
-        settings, chosen = _explicit(settings, self.state.rankers.get(name)), settings.policy is not None
-        return NewRecord(unique_id("ranker"), RankerSet(name, self.now(), settings, chosen))
+    async def delete_ranker(self, name: str, *, by: str = "") -> None:
+        record = RankerDeleted(name, self.now(), by, self.ranker(name).steps)
+        await self.append([NewRecord(unique_id("ranker"), record)])
+        self.log_operation(name, "deleted", by)
 
-    async def delete_ranker(self, name: str) -> None:
-        self.ranker(name)
-        await self.append([NewRecord(unique_id("ranker"), RankerDeleted(name, self.now()))])
-
-    async def reset(self, name: str, query: str | None = None, *, gone: bool = False) -> None:
+    async def reset(
+        self, name: str, query: str | None = None, *, gone: bool = False, by: str = "", undoes: int = 0
+    ) -> None:
         """Forget what was learnt, for one query or for all. ``gone``: delete the query."""
         ranker = self.ranker(name)
-        if query is not None and self.state.query(ranker, query) is None:
-            raise no_query(name, query)
-        await self.append([NewRecord(unique_id("reset"), Reset(name, self.now(), query, gone))])
+        steps = ranker.steps
+        if query is not None:
+            found = self.state.query(ranker, query)
+            if found is None:
+                raise no_query(name, query)
+            steps = found.steps
+        record = Reset(name, self.now(), query, gone, by, steps, undoes)
+        await self.append([NewRecord(unique_id("reset"), record)])
+        what = "reset" if query is None else f"query {query!r} {'deleted' if gone else 'reset'}"
+        self.log_operation(name, what, by)
 
     # -- limits ----------------------------------------------------------------------------------------------------
 

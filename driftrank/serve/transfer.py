@@ -145,13 +145,7 @@ class Transfer:
         for query, state in states:
             try:
                 check_query(query, service.settings)
-                saved = Query.from_bytes(state)
-                learner = saved.learner
-                if not saved.fits(ranker.policy, ranker.settings.k):
-                    raise ValueError(
-                        f"of {learner.policy.spec} with k={learner.k}, this ranker has {ranker.spec} with"
-                        f" k={ranker.settings.k}"
-                    )
+                Query.from_bytes(state).fit(ranker.policy, ranker.settings.k)
             except ValueError as error:
                 raise Refused(422, "bad state", f"query {query!r}: {error}") from None
             records.append(NewRecord(unique_id("import"), Imported(name, query, now, state)))

@@ -733,9 +733,10 @@ def test_settings_that_keep_what_was_learnt(harness):
     how = {"policy": "CascadeUCB1", "k": 3, "wait": 100, "forget_items": 1000}
     harness.rank("q", ITEMS, "e")
     harness.feedback("e", [1])
-    for change in ({"mode": "shadow"}, {"holdout": 0.5}, {"wait": 50}, {"silence": "drop"}, {"context": ["x"]}):
+    changes = [{"mode": "shadow"}, {"holdout": 0.5}, {"wait": 50}, {"silence": "drop"}, {"context": ["x"]}]
+    for change in [*changes, {"k": 4}, {"k": 2}]:
         assert harness.put(**how | change).steps == 1
-    for change in ({"k": 4}, {"seed": 1}, {"horizon": 5}, {"policy": "CascadeUCB1:exploration=2"}):
+    for change in ({"seed": 1}, {"horizon": 5}, {"policy": "CascadeUCB1:exploration=2"}):
         assert harness.put(**how | change).steps == 0
         assert harness.put(**how).queries == 0
         with harness.refused(404, "has no such query"):
@@ -743,6 +744,32 @@ def test_settings_that_keep_what_was_learnt(harness):
         harness.rank("q", ITEMS, str(change))
         harness.feedback(str(change), [1])
         assert harness.info().steps == 1
+
+
+@pytest.mark.parametrize("policy", ["CascadeUCB1", "CascadeSWUCB:window=5", "PBMUCB", "PriorRegimeTS:hash_bits=6"])
+@pytest.mark.parametrize("tiny", [False, True])
+def test_k_changes_while_it_learns(tmp_path, policy, tiny):
+    """Queries in memory and in snapshots, changed at once and later, and the log alone: the same state."""
+    chance = random.Random(3)
+    how = {"policy": policy, "wait": 100, "forget_items": 1000}
+    with Harness(tmp_path, policy, tiny=tiny, ranker=how) as harness:
+        for n in range(60):
+            query = f"q{chance.randrange(4)}"
+            harness.rank(query, "abcdefgh", f"e{n}")
+            if n % 3:
+                harness.feedback(f"e{n - chance.randrange(3)}", [1])
+            if n % 7 == 0:
+                harness.put(**how, k=chance.choice([1, 2, 5, 8]))
+            if n % 11 == 0:
+                harness.checkpoint()
+            if tiny:
+                harness.evict()
+            if n % 17 == 0:
+                harness.recover()
+        assert harness.info().steps > 20
+        harness.advance(101)
+        assert harness.info().steps == 60
+        assert not differences(harness.dump(), harness.dump_of_log())
 
 
 def test_a_start_appends_no_records(tmp_path):

@@ -126,9 +126,12 @@ def test_states_of_other_settings_and_damaged_states(tmp_path):
         state = harness.export()["q"]
         harness.put("other", policy="CascadeDUCB", k=3)
         harness.put("longer", policy="CascadeUCB1", k=4)
-        for ranker in ("other", "longer"):
-            with harness.refused(422, "query 'q': of CascadeUCB1 with k=3"):
-                harness.import_({"q": state}, ranker)
+        harness.put("shorter", policy="CascadeUCB1", k=2)
+        with harness.refused(422, "query 'q': of CascadeUCB1, this ranker has CascadeDUCB"):
+            harness.import_({"q": state}, "other")
+        for ranker, k in (("longer", 4), ("shorter", 2)):
+            harness.import_({"q": state}, ranker)
+            assert len(harness.shown("q", ITEMS, ranker=ranker)) == k
         for damaged in (
             b"",
             b"x",

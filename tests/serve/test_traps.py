@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import quote
 
 import httpx
@@ -199,6 +200,148 @@ def test_clicks_that_are_not_used_are_reported(http: httpx.Client, ranker: Calla
     ranked(http, collecting, "e")
     assert "warning" not in feedback(http, collecting, "e", clicks=[3])
     assert "position 2" in str(feedback(http, collecting, "e", clicks=[2])["warning"])
+
+
+# -- settings and operations -------------------------------------------------------------------------------------------
+
+
+def learn(http: httpx.Client, url: str, event: str = "learnt") -> dict[object, tuple[float, float]]:
+    ranked(http, url, event)
+    assert feedback(http, url, event, clicks=[2])["outcome"] == "counted"
+    return samples(http, url)
+
+
+def steps(http: httpx.Client, url: str) -> int:
+    found: int = http.get(url).json()["steps"]
+    return found
+
+
+@pytest.mark.parametrize("policy", ["CascadeUCB1", "PriorRegimeTS", "CascadeRegimeTS"])
+def test_k_alone_costs_nothing(http: httpx.Client, ranker: Callable[..., str], policy: str) -> None:
+    url = ranker(policy=policy)
+    before = learn(http, url)
+    pending = ranked(http, url, "pending")
+    for k in (2, 8, 1, 5):
+        http.put(url, json={"policy": policy, "k": k}).raise_for_status()
+        assert http.get(url).json()["settings"]["k"] == k
+        assert steps(http, url) == 1
+        assert samples(http, url) == before
+        assert len(ranked(http, url, f"with {k}")) == k
+    http.patch(url, json={"k": 2}).raise_for_status()
+    assert feedback(http, url, "pending", clicks=[3])["outcome"] == "counted"  # it had three positions
+    after = samples(http, url)
+    assert after[pending[0]][0] > before.get(pending[0], (0, 0))[0]
+    if policy == "CascadeUCB1":
+        assert all(after[item][0] - before[item][0] == 1 for item in pending[:2])
+        assert after[pending[2]] == before[pending[2]]
+
+
+def test_put_replaces_and_patch_changes(http: httpx.Client, ranker: Callable[..., str]) -> None:
+    url = ranker(silence="drop", wait="1h")
+    learn(http, url)
+    changed = http.patch(url, json={"k": 5}).json()["settings"]
+    assert (changed["k"], changed["silence"], changed["wait"], changed["policy"]) == (5, "drop", "1h", "CascadeUCB1")
+    replaced = http.put(url, json={"policy": "CascadeUCB1", "wait": "2h"}).json()["settings"]
+    assert (replaced["k"], replaced["silence"], replaced["wait"]) == (10, "no_click", "2h")
+    assert steps(http, url) == 1
+    problem(http.patch(url, json={"nonsense": 1}), 422, "nonsense")
+    problem(http.patch("/v1/rankers/nobody", json={"k": 1}), 404)
+
+
+def test_learning_is_not_discarded_by_accident(http: httpx.Client, ranker: Callable[..., str]) -> None:
+    url = ranker()
+    for settings in ({"policy": "CascadeTS"}, {"policy": "CascadeUCB1", "k": 4}):
+        http.put(url, json=settings).raise_for_status()  # nothing is learnt yet
+    before = learn(http, url)
+    problem(http.put(url, json={"holdout": 0.1}), 409, "policy='PriorRegimeTS' instead of 'CascadeUCB1'")
+    problem(http.patch(url, json={"seed": 3}), 409, "seed=3 instead of 0 would discard what was learnt from 1 rankings")
+    problem(http.patch(f"{url}?discard=yes", json={"seed": 3}), 422, "discard")
+    assert samples(http, url) == before
+    http.patch(f"{url}?discard=true", json={"seed": 3}).raise_for_status()
+    assert steps(http, url) == 0
+    by_position = ranker(policy="RankedEXP3")
+    learn(http, by_position)
+    problem(http.patch(by_position, json={"k": 4}), 409, "k=4 instead of 3")
+
+
+def test_operations_are_logged_and_can_be_undone(
+    server: Running, http: httpx.Client, ranker: Callable[..., str]
+) -> None:
+    url = ranker(policy="PriorRegimeTS")
+    before = learn(http, url)
+    model = http.get(url).json()["shared"]
+
+    def last() -> dict[str, object]:
+        found: dict[str, object] = http.get(f"{url}/operations").json()[0]
+        return found
+
+    def undo(*, whole: bool = True) -> None:
+        number = last()["number"]
+        http.post(f"{url}/operations/{number}/undo").raise_for_status()
+        assert last()["undoes"] == number
+        assert samples(http, url) == before
+        if not whole:  # what a ranker has learnt from its queries is counted when it is learnt
+            return
+        info = http.get(url).json()
+        assert (info["queries"], info["steps"], info["clicks"], info["shared"]) == (1, 1, 1, model)
+
+    http.put(f"{url}?discard=true", json={"policy": "CascadeTS"}).raise_for_status()
+    entry = last()
+    assert (entry["kind"], entry["by"], entry["discarded"]) == ("changed", "no key", 1)
+    assert (entry["before"]["policy"], entry["after"]["policy"]) == ("PriorRegimeTS", "CascadeTS")  # type: ignore[index]
+    assert time.time() - 60 < float(str(entry["time"])) <= time.time() + 1
+    learn(http, url, "since")
+    undo()
+    http.post(f"{url}/reset").raise_for_status()
+    undo()
+    http.delete(url).raise_for_status()
+    undo()
+    http.delete(f"{url}/queries/q").raise_for_status()
+    undo(whole=False)
+    http.post(f"{url}/queries/q/reset").raise_for_status()
+    undo(whole=False)
+    done = steps(http, url)
+    http.patch(url, json={"k": 7}).raise_for_status()
+    number = last()["number"]
+    learn(http, url, "more")
+    assert http.post(f"{url}/operations/{number}/undo").json()["settings"]["k"] == 3
+    assert steps(http, url) == done + 1, "nothing was discarded, so nothing is to be restored"
+    problem(http.post(f"{url}/operations/1/undo"), 404, "number=1")
+    problem(http.post(f"{url}/operations/x/undo"), 422, "number='x'")
+    created = http.get(f"{url}/operations").json()[-1]
+    assert created["kind"] == "created"
+    problem(http.post(f"{url}/operations/{created['number']}/undo"), 409, "delete it instead")
+    name = url.rpartition("/")[2]
+    eventually(lambda: f"ranker {name}: deleted by no key" in server.log and f"ranker {name}: set by" in server.log)
+
+
+def test_a_start_does_not_discard_by_accident(tmp_path: Path) -> None:
+    """A variable that was forgotten, or a changed file."""
+    settings = tmp_path / "driftrank.toml"
+    settings.write_text('[rankers.shop]\npolicy = "CascadeUCB1"\nk = 5\nseed = 1\n')
+    with Running(tmp_path, "--config", str(settings), DRIFTRANK_RANKERS__DEFAULT__POLICY="CascadeUCB1") as server:
+        with httpx.Client(base_url=server.url, timeout=60) as http:
+            learn(http, "/v1/rankers/shop")
+        assert server.stop() == 0
+        settings.write_text('[rankers.shop]\npolicy = "CascadeUCB1"\nseed = 1\n')  # k is 10 then
+        server.restart()
+        with httpx.Client(base_url=server.url, timeout=60) as http:
+            assert steps(http, "/v1/rankers/shop") == 1
+            assert len(samples(http, "/v1/rankers/shop")) == 8
+            operation = http.get("/v1/rankers/shop/operations").json()[0]
+            assert (operation["by"], operation["before"]["k"], operation["after"]["k"]) == ("settings", 5, 10)
+        assert server.stop() == 0
+        settings.write_text('[rankers.shop]\npolicy = "CascadeUCB1"\n')
+        with pytest.raises(AssertionError, match="seed=0 instead of 1 would discard what was learnt from 1 rankings"):
+            server.restart()
+        assert "--discard shop" in server.log
+        assert "Traceback" not in server.log
+        server.restart("--config", str(settings), "--discard", "shop")
+        with httpx.Client(base_url=server.url, timeout=60) as http:
+            assert steps(http, "/v1/rankers/shop") == 0
+            number = http.get("/v1/rankers/shop/operations").json()[0]["number"]
+            http.post(f"/v1/rankers/shop/operations/{number}/undo").raise_for_status()
+            assert steps(http, "/v1/rankers/shop") == 1
 
 
 # -- names of queries --------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from driftrank.serve.http.operation import Need, Operation
 from driftrank.serve.http.problems import Refused, nothing_at, refused
-from driftrank.serve.keys import Access, Keys
+from driftrank.serve.keys import Access, Keys, hashed
 from driftrank.serve.service import Service
 
 #: keys of a request's scope: its headers as a dictionary; the label of its metrics; the rankers that its key has
@@ -98,6 +98,12 @@ class Unmatched:
         """The methods of a path."""
         matching = [r for r in self._routes if r.matches({**scope, "path": path})[0] is not Match.NONE]
         return set().union(*(route.methods or () for route in matching))
+
+
+def caller(request: Request) -> str:
+    """The sender of a request, for the log of operations."""
+    key = _presented(request.scope[HEADERS], page=False)
+    return "no key" if key is None else f"key {hashed(key)[7:15]}"
 
 
 def check_key(keys: Keys, need: Need, ranker: str | None, scope: Scope) -> None:

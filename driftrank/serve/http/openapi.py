@@ -29,6 +29,7 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
         "description": "A query; it may contain slashes.",
         "example": "running shoes",
     },
+    "number": {"schema": {"type": "integer"}, "description": "The number of an operation.", "example": "1"},
     "event_id": {"schema": {"type": "string"}, "description": "The id of a ranking.", "example": "example-1"},
 }
 _KEYS = {

@@ -5,7 +5,7 @@ Tags and the names in the stored JSON are a promise: a later version reads the s
 
 from __future__ import annotations
 
-from msgspec import Struct, field, json
+from msgspec import UNSET, Struct, UnsetType, field, json
 
 from driftrank.wire import ItemId, RankerSettings
 
@@ -111,13 +111,20 @@ class RankerSet(Struct, frozen=True, tag="ranker", tag_field="kind"):
     time: float
     settings: RankerSettings
     chosen: bool = True  #: the policy was named; otherwise it is the default of the version that wrote this
+    #: a change of k alone keeps what was learnt, if it can be; earlier versions began again
+    keep: bool | UnsetType = UNSET
+    by: str | UnsetType = UNSET  #: whose request it was, as in other records
+    steps: int | UnsetType = UNSET  #: the rankings that it had learnt from, as in other records
+    undoes: int | UnsetType = UNSET  #: the record that is undone
 
 
-class RankerDeleted(Struct, frozen=True, tag="ranker-deleted", tag_field="kind"):
+class RankerDeleted(Struct, frozen=True, tag="ranker-deleted", tag_field="kind", omit_defaults=True):
     """A ranker was deleted."""
 
     ranker: str
     time: float
+    by: str = ""
+    steps: int = 0
 
 
 class Reset(Struct, frozen=True, tag="reset", tag_field="kind", omit_defaults=True):
@@ -127,6 +134,9 @@ class Reset(Struct, frozen=True, tag="reset", tag_field="kind", omit_defaults=Tr
     time: float
     query: str | None = None
     gone: bool = False  #: the query was deleted
+    by: str = ""
+    steps: int = 0
+    undoes: int = 0
 
 
 class Imported(Struct, frozen=True, tag="imported", tag_field="kind"):
@@ -138,7 +148,18 @@ class Imported(Struct, frozen=True, tag="imported", tag_field="kind"):
     state: bytes
 
 
-Record = Ranked | Activated | Clicked | Final | Withdrawn | Lost | Warm | RankerSet | RankerDeleted | Reset | Imported
+class SharedImported(Struct, frozen=True, tag="shared-imported", tag_field="kind"):
+    """The shared model of a ranker was restored."""
+
+    ranker: str
+    time: float
+    state: bytes
+
+
+Record = (
+    Ranked | Activated | Clicked | Final | Withdrawn | Lost | Warm | RankerSet | RankerDeleted | Reset | Imported
+    | SharedImported
+)  # fmt: skip
 
 _encoder = json.Encoder()
 _decoder = json.Decoder(Record)

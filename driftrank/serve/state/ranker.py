@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from driftrank.policies.base import Policy
-from driftrank.policies.learner.learner import Learner
+from driftrank.policies.learner.learner import Learner, keeps_learning
 from driftrank.policies.learner.shared_model import SharedModel
 from driftrank.policies.parameters import seconds
 from driftrank.serve.settings import policy_of
@@ -13,6 +13,8 @@ from driftrank.serve.state.query import new_learner
 from driftrank.serve.state.waiting import WaitingImpressions
 from driftrank.wire import ItemId, RankerSettings
 
+#: settings whose change begins a new generation, except for k if the state of the policy does not depend on it
+_RESTART = ("policy", "k", "seed", "horizon")
 #: event ids taken back before they came that are remembered at most
 _MOST_WITHDRAWN = 100_000
 
@@ -35,6 +37,8 @@ class Ranker:
         self.withdrawn: dict[str, float] = {}
         #: from the record of an activation to that of its impression
         self.deferred: dict[int, int] = {}
+        #: of this generation: the records that changed k, and k
+        self.sizes: list[tuple[int, int]] = []
         self._shared: SharedModel | None = None
         self.shared_seq = 0  #: the last record from which the shared model learnt; 0: none
         self.shared_stored = 0  #: the same, of its snapshot
@@ -50,6 +54,21 @@ class Ranker:
         self.spec = self.policy.spec
         self.feedback_window = seconds("wait", settings.wait)
         self.item_retention = seconds("forget_items", settings.forget_items)
+
+    def costs(self, settings: RankerSettings) -> list[str]:
+        """The changed settings with which it has to begin again. k alone does not count, unless the policy's state is
+        another one with more positions.
+        """
+        changed = [name for name in _RESTART if getattr(self.settings, name) != getattr(settings, name)]
+        if changed == ["k"]:
+            k, after = self.settings.k, settings.k
+            return [] if after < k or keeps_learning(self.policy, k, after, settings.horizon) else changed
+        return changed
+
+    @property
+    def has_learnt(self) -> bool:
+        """True if there is something to lose."""
+        return bool(self.steps or self.shared_seq)
 
     @property
     def shared(self) -> SharedModel | None:
@@ -107,5 +126,6 @@ class Ranker:
     def restart(self, seq: int) -> None:
         """Begin a new generation, which has learnt nothing."""
         self.since = seq
+        self.sizes = []
         self._empty_shared()
         self.queries = self.impressions = self.steps = self.clicks = 0

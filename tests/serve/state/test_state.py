@@ -454,12 +454,12 @@ def test_a_ranker_that_changes_during_its_first_impression(tmp_path):
     with Harness(tmp_path) as harness:
 
         async def both() -> None:
-            put = harness.service.put_ranker("default", RankerSettings(policy="CascadeUCB1", k=2, seed=5))
+            put = harness.service.put_ranker("default", RankerSettings(policy="CascadeUCB1", k=2, seed=5), discard=True)
             await asyncio.gather(harness.service.rank("default", [RankRequest("q", list("abcd"))]), put)
             await asyncio.gather(put_back(), harness.service.rank("default", [RankRequest("p", list("abcd"))]))
 
         async def put_back() -> None:
-            await harness.service.put_ranker("default", RankerSettings(policy="CascadeUCB1", k=3, seed=6))
+            await harness.service.put_ranker("default", RankerSettings(policy="CascadeUCB1", k=3, seed=6), discard=True)
 
         harness.run(both())
         harness.rank("q", list("abcd"))
@@ -474,7 +474,7 @@ def test_an_import_while_the_policy_changes(tmp_path):
         state = harness.export()["q"]
 
         async def both() -> None:
-            put = harness.service.put_ranker("default", RankerSettings(policy="CascadeDUCB", k=2))
+            put = harness.service.put_ranker("default", RankerSettings(policy="CascadeDUCB", k=2), discard=True)
             await asyncio.gather(put, harness.transfer.import_("default", [("p", state)]))
 
         harness.run(both())
@@ -498,11 +498,15 @@ def test_an_impression_ranked_before_a_reset_and_recorded_after(tmp_path, one, o
         async def both() -> Any:
             settings = RankerSettings(policy=other, k=3, **how)
             service = harness.service
+
+            def put() -> Any:
+                return service.append([service._setting("default", settings, "")])
+
             before = {
-                "set": lambda: [service._set("default", settings)],
+                "set": lambda: [put()],
                 "reset": lambda: [service.reset("default", "q")],
                 "gone": lambda: [service.reset("default", "q", gone=True)],
-                "deleted": lambda: [service.delete_ranker("default"), service._set("default", settings)],
+                "deleted": lambda: [service.delete_ranker("default"), put()],
                 "import": lambda: [harness.transfer.import_("default", [("q", state)])],
             }[what]()
             ranked = service.rank("default", [RankRequest("q", items, event_id="between")])
