@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Literal, Self, overload
 
 from ..validation import check_integer
@@ -25,6 +26,7 @@ from . import calls
 from .calls import Call, Click, segment
 from .core import Core
 from .event_loop import EventLoop
+from .shown import Shown
 from .threads import Threads, run
 
 #: by whether what was learnt may be discarded
@@ -32,7 +34,7 @@ _QUERY = ("", "?discard=true")
 
 
 class AsyncClient(Core):
-    """A connection to a ranking service. Tasks of one event loop may share it.
+    """A connection to a ranking service. Tasks of one event loop may share it; when that has ended, another may use it.
 
     The parameters are those of :class:`~.core.Core`.
 
@@ -71,8 +73,10 @@ class AsyncClient(Core):
         it means nothing.
 
         With ``fallback`` the call returns within ``timeout``: if the service does not answer, the result is the
-        baseline (by default the items as given) with an empty event id. Feedback for it is not sent. The ranking that
-        the service may still make is taken back in the background: it was not shown.
+        baseline (by default the items as given), as long as the ranker's lists as far as they are known, with an empty
+        event id. For a while after that the service is not asked at all, so that not every page waits. Feedback for a
+        fallback is not sent. The ranking that the service may still make is taken back in the background: it was not
+        shown.
         """
         request = RankRequest(
             query, calls.listed("items", items), k, event_id or calls.new_event_id(),
@@ -84,7 +88,8 @@ class AsyncClient(Core):
         assert request.event_id is not None
         # an id that the caller chose may be asked for again
         events = [request.event_id] if fallback or not event_id else []
-        return await self._rank(call, events, (lambda: calls.fallback(request)) if fallback else None)
+        other = (lambda: calls.fallback(request, self._k)) if fallback else None
+        return self._note_k(request, await self._rank(call, events, other))
 
     async def rank_many(self, requests: Iterable[RankRequest], *, fallback: bool = False) -> list[RankResponse]:
         """Rank several times in one call."""
@@ -92,7 +97,27 @@ class AsyncClient(Core):
         named = [*map(calls.with_event_id, given)]
         events = [str(to.event_id) for asked, to in zip(given, named, strict=True) if fallback or not asked.event_id]
         call = Call("POST", f"{self._path}/rank", list[RankResponse], calls.encoded(named, list[RankRequest]))
-        return await self._rank(call, events, (lambda: [*map(calls.fallback, named)]) if fallback else None)
+        other = (lambda: [calls.fallback(request, self._k) for request in named]) if fallback else None
+        answers = await self._rank(call, events, other)
+        return [self._note_k(request, answer) for request, answer in zip(named, answers, strict=True)]
+
+    @asynccontextmanager
+    async def showing(self, query: str, items: Iterable[ItemId | Item], **how: Any) -> AsyncIterator[Shown]:
+        """Rank, show, and send feedback at the end of the block; the arguments are those of ``rank``.
+
+        ::
+
+            async with client.showing("shoes", ["red", "blue"], fallback=True) as page:
+                show(page.items)
+                page.click("blue")
+        """
+        page = Shown(await self.rank(query, items, **how))
+        try:
+            yield page
+        except BaseException:
+            await self._feedback(page.feedback(failed=True), False)
+            raise
+        await self._feedback(page.feedback(failed=False), False)
 
     @overload
     async def feedback(

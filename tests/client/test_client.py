@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -331,9 +332,69 @@ def test_fallback(make: Any, server: Flaky, trouble: Any) -> None:
     assert all(body == [{"event_id": body[0]["event_id"], "shown": 0}] for _, _, body in server.requests[requests:])
 
 
+def test_a_service_that_is_down_costs_one_page(make: Any, server: Flaky, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("driftrank.client.breaker.time", SimpleNamespace(monotonic=lambda: now))
+    server.troubles = [BUSY] * 2
+
+    def asked() -> int:
+        client.rank("q", ITEMS, fallback=True)
+        return len([path for _, path, _ in server.requests if path.endswith("/rank")])
+
+    with make(server.url, timeout=5, retries=0) as client:
+        assert [asked() for _ in range(4)] == [1, 1, 1, 1]
+        assert client.fallbacks == 4
+        now += 1.1
+        assert [asked() for _ in range(3)] == [2, 2, 2], "one tries again, and fails"
+        now += 1.1
+        assert asked() == 2, "the pause doubles"
+        now += 1.0
+        assert [asked() for _ in range(3)] == [3, 4, 5], "it is back"
+        assert client.fallbacks == 8
+        server.troubles = [BUSY] * 2
+        for _ in range(2):  # without a fallback there is nothing else to do
+            with pytest.raises(ServiceUnreachable):
+                client.rank("q", ITEMS)
+
+
+def test_a_fallback_is_as_long_as_the_lists_of_the_ranker(make: Any, server: Flaky) -> None:
+    with make(server.url, timeout=0.5, retries=0) as client:
+        server.shown = 2
+        assert len(client.rank("q", ITEMS).items) == 2
+        server.troubles = [BUSY]
+        assert [item.id for item in client.rank("q", ITEMS, fallback=True).items] == ITEMS[:2]
+        assert len(client.rank("q", ITEMS, k=3, fallback=True).items) == 3
+
+
+def test_showing_a_ranking(make: Any, server: Flaky) -> None:
+    with make(server.url) as client:
+        if isinstance(client, Client):
+            with client.showing("q", ITEMS, event_id="e") as page:
+                page.click(page.items[0].id)
+            with pytest.raises(RuntimeError), client.showing("q", ITEMS, event_id="f"):
+                raise RuntimeError("the page failed")
+            assert client.flush(10)
+            sent = [body for _, path, bodies in server.requests if path.endswith("/feedback") for body in bodies]
+            assert sent == [{"event_id": "e", "clicks": [{"id": "d"}]}, {"event_id": "f", "shown": 0}]
+
+
+def test_an_async_client_in_a_second_event_loop(server: Flaky) -> None:
+    client = AsyncClient(server.url, flush_seconds=0.01)
+
+    async def use(event: str) -> None:
+        async with client.showing("q", ITEMS, event_id=event) as page:
+            page.click(page.items[0].id)
+        assert await client.flush(10)
+
+    for event in ("e", "f"):
+        asyncio.run(use(event))
+    asyncio.run(client.close())
+    assert set(server.feedback) == {"e", "f"}
+
+
 def test_without_a_fallback_the_ids_of_the_client_are_taken_back(make: Any, server: Flaky) -> None:
-    server.troubles = ["close"] * 8
-    with make(server.url, timeout=0.3, retries=1) as client:
+    server.troubles = ["close"] * 100
+    with make(server.url, timeout=5, retries=1, flush_seconds=60) as client:
         for event_id in (None, "mine"):
             with pytest.raises(ServiceUnreachable):
                 client.rank("q", ITEMS, event_id=event_id)

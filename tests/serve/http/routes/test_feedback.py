@@ -70,7 +70,7 @@ def test_forms_of_clicks(http, ranker, clicks):
         b"", b"nonsense", b"null", b"[]", b"{}", {"event_id": 7}, {"event_id": "e", "clicks": [0]},
         {"event_id": "e", "clicks": [4]},
         {"event_id": "e", "clicks": ["z"]}, {"event_id": "e", "clicks": [1.5]}, {"event_id": "e", "clicks": [True]},
-        {"event_id": "e", "clicks": 1}, {"event_id": "e", "clicks": [{"id": 9}]}, {"event_id": "e", "shown": 0},
+        {"event_id": "e", "clicks": 1}, {"event_id": "e", "clicks": [{"id": 9}]}, {"event_id": "e", "shown": -1},
         {"event_id": "e", "shown": 4}, {"event_id": "e", "clicks": [3], "shown": 2}, {"event_id": ""},
         {"event_id": "e", "click": [1]}, [{"event_id": "e", "clicks": [1]}, {"event_id": "e", "clicks": [9]}],
         [{"event_id": "e", "clicks": [1]}, 7],
