@@ -188,7 +188,10 @@ class Malformed:
         if chance.random() < 0.5:
             body["policy"] = chance.choice(POLICIES)
         name = chance.choice(MADE) if chance.random() < 0.95 else chance.choice(["..", "%00", "x" * 65, "-a", "é"])
-        return chance.choice(["PUT", "PUT", "PUT", "DELETE"]), f"/v1/rankers/{name}", body
+        if chance.random() < 0.1:
+            return "POST", f"/v1/rankers/{name}/operations/{chance.choice(['', 'x', -1, *range(300)])}/undo", None
+        discard = chance.choice(["", "?discard=true", "?discard=true", "?discard=maybe"])
+        return chance.choice(["PUT", "PUT", "PATCH", "DELETE"]), f"/v1/rankers/{name}{discard}", body
 
     def warmstart(self) -> tuple[str, str, Any]:
         chance = self.random

@@ -529,7 +529,7 @@ def check_learners(log: list[tuple[int, Record]], states: dict[tuple[str, str], 
             if where not in learners:
                 policy = parse_policy(RANKERS[record.ranker][0])
                 learners[where] = policy.start(ITEMS, K, seed=7, query=where[1], slots=len(ITEMS))
-        else:
+        elif record.how != "withdrawn":
             where = record.ranker, seen.queries[at]
             vector = [int(n + 1 in record.clicks) for n in range(K)]
             learners[where].update(shown[at], vector, now=record.time)

@@ -379,6 +379,10 @@ class Service:
             await self._compile(settings)
         except ValueError as error:
             raise Refused(422, "bad settings", str(error)) from None
+        ranker = self.state.rankers.get(name)
+        if ranker is not None and ranker.chosen == (settings.policy is not None) and not undoes:
+            if _explicit(settings, ranker) == ranker.settings:  # nothing changes
+                return self.info(name)
         if not discard and (lost := self._lost(name, settings)):
             raise Refused(409, "would discard what was learnt", f"{lost}; ?discard=true does it all the same")
         await self.append([self._setting(name, settings, by, undoes)], urgent=True)

@@ -245,6 +245,10 @@ def test_put_replaces_and_patch_changes(http: httpx.Client, ranker: Callable[...
     replaced = http.put(url, json={"policy": "CascadeUCB1", "wait": "2h"}).json()["settings"]
     assert (replaced["k"], replaced["silence"], replaced["wait"]) == (10, "no_click", "2h")
     assert steps(http, url) == 1
+    done = len(http.get(f"{url}/operations").json())
+    http.patch(url, json={"wait": "2h"}).raise_for_status()
+    http.put(url, json={"policy": "CascadeUCB1", "wait": "2h"}).raise_for_status()
+    assert len(http.get(f"{url}/operations").json()) == done, "nothing has changed"
     problem(http.patch(url, json={"nonsense": 1}), 422, "nonsense")
     problem(http.patch("/v1/rankers/nobody", json={"k": 1}), 404)
 
