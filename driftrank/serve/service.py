@@ -380,9 +380,12 @@ class Service:
         except ValueError as error:
             raise Refused(422, "bad settings", str(error)) from None
         ranker = self.state.rankers.get(name)
-        if ranker is not None and ranker.chosen == (settings.policy is not None) and not undoes:
-            if _explicit(settings, ranker) == ranker.settings:  # nothing changes
-                return self.info(name)
+        if (
+            ranker is not None
+            and not undoes
+            and ranker.is_set(_explicit(settings, ranker), settings.policy is not None)
+        ):
+            return self.info(name)
         if not discard and (lost := self._lost(name, settings)):
             raise Refused(409, "would discard what was learnt", f"{lost}; ?discard=true does it all the same")
         await self.append([self._setting(name, settings, by, undoes)], urgent=True)

@@ -65,6 +65,10 @@ class Ranker:
             return [] if after < k or keeps_learning(self.policy, k, after, settings.horizon) else changed
         return changed
 
+    def is_set(self, settings: RankerSettings, chosen: bool) -> bool:
+        """True if these settings would change nothing."""
+        return (self.settings, self.chosen) == (settings, chosen)
+
     @property
     def has_learnt(self) -> bool:
         """True if there is something to lose."""
