@@ -66,6 +66,7 @@ class Traffic(RuleBasedStateMachine):
         self.query_generations = dict.fromkeys(QUERIES, 0)
         self.there: dict[str, list[int]] = {}  #: query to steps and clicks
         self.steps = self.clicks = self.served = 0
+        self.asked: dict[str, Any] = {}
         self.batches: set[tuple[str, int]] = set()
         self.saved: dict[str, tuple[bytes, int, int]] = {}
         self.saved_as: Any = None
@@ -90,10 +91,12 @@ class Traffic(RuleBasedStateMachine):
         before = self.impressions.get(name)
         if k is not None and k > self.how["k"]:
             k = None
-        if before is not None and before.query != query:
+        asked = query, frozenset(items), k
+        if before is not None and self.asked[name] != asked:
             with self.harness.refused(409, "used for another query"):
-                self.harness.rank(query, items, name)
+                self.harness.rank(query, items, name, k=k)
             return
+        self.asked[name] = asked
         answer = self.harness.rank(query, items, name, defer=defer and event % 3 == 0, k=k)
         shown = [item.id for item in answer.items]
         if before is not None:
@@ -222,8 +225,6 @@ class Traffic(RuleBasedStateMachine):
         change=st.sampled_from(
             [{"policy": p} for p in POLICIES]
             + [
-                {"k": 2},
-                {"k": 3},
                 {"seed": 1},
                 {"second_click": "update"},
                 {"second_click": "refuse"},
@@ -235,7 +236,7 @@ class Traffic(RuleBasedStateMachine):
     def put_ranker(self, change):
         before, self.how = self.how, self.how | change
         self.harness.put(**self.how)
-        if any(before.get(name, 0) != self.how.get(name, 0) for name in ("policy", "k", "seed")):
+        if any(before.get(name, 0) != self.how.get(name, 0) for name in ("policy", "seed")):
             self._restart()
 
     @rule()
