@@ -113,7 +113,9 @@ class Malformed:
         return self.events[-1]
 
     def query(self) -> str:
-        return self.random.choice(["", "q", "a/b", "a/reset", "reset", "é", "x" * 512, *(f"q{n}" for n in range(40))])
+        return self.random.choice(
+            ["", "q", "a/b", "a\nb", "a/reset", "reset", "é", "x" * 512, *(f"q{n}" for n in range(40))]
+        )
 
     def items(self) -> list[Any]:
         chance = self.random
@@ -145,6 +147,7 @@ class Malformed:
             ("baseline", lambda: chance.sample("abcdefghij", 5)),
             ("defer", lambda: chance.random() < 0.5),
             ("context", self.named),
+            ("draw", lambda: chance.choice([0, 1, 2**64 - 1, 2**64])),
         ):
             if chance.random() < 0.2:
                 body[name] = make()
@@ -156,7 +159,7 @@ class Malformed:
         chance = self.random
         click: list[Callable[[], Any]] = [
             lambda: chance.randrange(1, 4), lambda: chance.choice("abcdefghij"),
-            lambda: {"id": chance.choice([*"abc", *range(5)])},
+            lambda: {"id": chance.choice([*"abc", *range(5)])}, lambda: {"position": chance.randrange(0, 5)},
         ]  # fmt: skip
         ranker, event = self.event()
         body: dict[str, Any] = {"event_id": event}
@@ -194,7 +197,10 @@ class Malformed:
         if chance.random() < 0.5:
             body["policy"] = chance.choice(POLICIES)
         name = chance.choice(MADE) if chance.random() < 0.95 else chance.choice(["..", "%00", "x" * 65, "-a", "é"])
-        return chance.choice(["PUT", "PUT", "PUT", "DELETE"]), f"/v1/rankers/{name}", body
+        if chance.random() < 0.1:
+            return "POST", f"/v1/rankers/{name}/operations/{chance.choice(['', 'x', -1, *range(300)])}/undo", None
+        discard = chance.choice(["", "?discard=true", "?discard=true", "?discard=maybe"])
+        return chance.choice(["PUT", "PUT", "PATCH", "DELETE"]), f"/v1/rankers/{name}{discard}", body
 
     def warmstart(self) -> tuple[str, str, Any]:
         chance = self.random

@@ -39,7 +39,7 @@ sys.path.insert(0, str(ROOT))
 from driftrank.policies.learner.learner import Learner  # noqa: E402
 from driftrank.policies.registry import parse_policy  # noqa: E402
 from driftrank.serve.log.records import Activated, Clicked, Final, Ranked, Record, decode  # noqa: E402
-from driftrank.serve.log.store.base import LogEntry, Snapshot  # noqa: E402
+from driftrank.serve.log.store.base import LogOnly  # noqa: E402
 from driftrank.serve.log.store.sqlite import SQLiteStore  # noqa: E402
 from driftrank.serve.metrics import Metrics  # noqa: E402
 from driftrank.serve.state.checkpoint import shared_name  # noqa: E402
@@ -167,9 +167,10 @@ class Seen:
         self.queries: dict[tuple[str, str], str] = {}  #: of all rank requests
         self.deferred: set[tuple[str, str]] = set()
         self.activated: set[tuple[str, str]] = set()  #: acknowledged
-        self.sent: dict[tuple[str, str], set[tuple[int, ...]]] = {}  #: clicks, acknowledged or not
+        #: clicks, acknowledged or not; None: it was taken back
+        self.sent: dict[tuple[str, str], set[tuple[int, ...] | None]] = {}
         #: acknowledged feedback: event id, clicks, outcome
-        self.acknowledged: list[tuple[tuple[str, str], tuple[int, ...], str]] = []
+        self.acknowledged: list[tuple[tuple[str, str], tuple[int, ...] | None, str]] = []
         self.warm: Counter[str] = Counter()  #: rows counted, by batch
         self.statuses: Counter[int] = Counter()
         self.outcomes: Counter[str] = Counter()
@@ -260,13 +261,14 @@ class Client:
         for at in {self._random.choice(recent) for _ in range(self._random.choice([1, 2, 4]))}:
             if at[0] == ranker:
                 clicks = sorted(n + 1 for n in range(K) if self._random.random() < 0.3)
-                bodies.append({"event_id": at[1], "clicks": clicks})
+                taken_back = {"shown": 0, "clicks": []} if self._random.random() < 0.05 else {}
+                bodies.append({"event_id": at[1], "clicks": clicks} | taken_back)
         if bodies:
             await self._send_feedback(ranker, bodies)
 
     async def _send_feedback(self, ranker: str, bodies: list[dict[str, Any]]) -> None:
         for body in bodies:
-            self._seen.sent.setdefault((ranker, body["event_id"]), set()).add(tuple(body["clicks"]))
+            self._seen.sent.setdefault((ranker, body["event_id"]), set()).add(_reported(body))
         try:
             status, answers = await self._call(f"/v1/rankers/{ranker}/feedback", bodies)
         except Gone:
@@ -278,7 +280,7 @@ class Client:
         for body, answer in zip(bodies, answers, strict=True):
             at = ranker, body["event_id"]
             self._seen.outcomes[answer["outcome"]] += 1
-            self._seen.acknowledged.append((at, tuple(body["clicks"]), answer["outcome"]))
+            self._seen.acknowledged.append((at, _reported(body), answer["outcome"]))
             if self._random.random() < 0.05:
                 self._unanswered.append((f"feedback/{ranker}", [body]))  # again, though it was answered
 
@@ -302,7 +304,7 @@ class Client:
             status, answer = await self._call(f"/v1/rankers/{at[0]}/events/{at[1]}/activate")
             if status == 200 and answer["outcome"] in ("activated", "duplicate"):
                 self._seen.activated.add(at)
-            elif status != 503:
+            elif status not in (409, 503):  # 409: it was taken back
                 self._seen.fails(f"{at}: was acknowledged, activated: {status} {answer}")
 
     async def _reset(self) -> None:
@@ -400,20 +402,9 @@ async def export(port: int, ranker: str, key: str = "") -> dict[str, str]:
 # -- the checks -------------------------------------------------------------------------------------------------------
 
 
-class LogAlone:
-    """A store without its snapshots."""
-
-    def __init__(self, store: SQLiteStore) -> None:
-        self._store = store
-
-    def read(self, after: int, limit: int = 10_000) -> list[LogEntry]:
-        return self._store.read(after, limit)
-
-    def find(self, ids: Sequence[str]) -> dict[str, LogEntry]:
-        return self._store.find(ids)
-
-    def get_snapshot(self, name: str) -> Snapshot | None:
-        return None
+def _reported(body: dict[str, Any]) -> tuple[int, ...] | None:
+    """The clicks of a feedback; None if it takes the ranking back."""
+    return None if body.get("shown") == 0 else tuple(body["clicks"])
 
 
 def log_of(store: SQLiteStore) -> list[tuple[int, Record]]:
@@ -444,7 +435,7 @@ def check_log(log: list[tuple[int, Record]], seen: Seen) -> dict[str, Any]:
             sent = seen.sent.get(at, set())
             if record.how == "feedback" and not collected and tuple(record.clicks) not in sent:
                 seen.fails(f"{at}: clicks {record.clicks} in the log, sent were {sent}")
-            if collected and not {*record.clicks} <= {click for clicks in sent for click in clicks}:
+            if collected and not {*record.clicks} <= {click for clicks in sent for click in clicks or ()}:
                 seen.fails(f"{at}: clicks {record.clicks} in the log, sent were {sent}")
         elif isinstance(record, Clicked):
             clicked.setdefault((record.ranker, record.event_id), set()).add(tuple(record.clicks))
@@ -459,15 +450,19 @@ def check_log(log: list[tuple[int, Record]], seen: Seen) -> dict[str, Any]:
         if outcome in ("counted", "forgotten") or (outcome == "duplicate" and at[0] != "collecting"):
             if final is None or final.how != "feedback" or tuple(final.clicks) != clicks:
                 seen.fails(f"{at}: {clicks} was acknowledged as {outcome}, in the log is {final}")
+        elif outcome == "withdrawn":
+            if final is None or final.how != "withdrawn" or clicks is not None:
+                seen.fails(f"{at}: {clicks} was acknowledged as {outcome}, in the log is {final}")
         elif outcome in ("collected", "duplicate"):
             # after the end, all the collected clicks together are a duplicate, too
             sent_so = clicks in clicked.get(at, ()) or (
                 outcome == "duplicate" and final is not None and tuple(final.clicks) == clicks
             )
-            if not sent_so or final is None or not {*clicks} <= {*final.clicks}:
+            if not sent_so or final is None or not {*(clicks or ())} <= {*final.clicks}:
                 seen.fails(f"{at}: {clicks} was acknowledged as {outcome}, in the log is {final}")
         elif outcome == "refused":
-            if final is None or final.how != "feedback" or tuple(final.clicks) == clicks:
+            after = None if final is None or final.how == "withdrawn" else tuple(final.clicks)
+            if final is None or final.how not in ("feedback", "withdrawn") or after == clicks:
                 seen.fails(f"{at}: {clicks} was refused, in the log is {final}")
         elif outcome == "inactive":
             if at not in seen.deferred:
@@ -487,7 +482,7 @@ def check_state(
 ) -> int:  # fmt: skip
     """Check that the state of the service is what the log alone gives, to the bit; the number of queries compared."""
     logging.getLogger("driftrank").setLevel(logging.ERROR)  # the server has logged what was not learnt
-    state = State(LogAlone(store), Metrics())  # type: ignore[arg-type]
+    state = State(LogOnly(store), Metrics())
     for seq, record in log:
         state.apply(seq, record)
     folded = {at: state.queries[at].to_bytes() for at in state.queries if at[0] in infos}
@@ -536,7 +531,7 @@ def check_learners(log: list[tuple[int, Record]], states: dict[tuple[str, str], 
             if where not in learners:
                 policy = parse_policy(RANKERS[record.ranker][0])
                 learners[where] = policy.start(ITEMS, K, seed=7, query=where[1], slots=len(ITEMS))
-        else:
+        elif record.how != "withdrawn":
             where = record.ranker, seen.queries[at]
             vector = [int(n + 1 in record.clicks) for n in range(K)]
             learners[where].update(shown[at], vector, now=record.time)

@@ -19,7 +19,10 @@ Why = Literal["learnt", "prior", "explore", "pinned", "baseline"]
 #: counted: learnt from. collected: kept until the end of the feedback window, then counted. duplicate: already known.
 #: refused: other clicks were counted before. late: after the feedback window. orphan: no such ranking. inactive:
 #: deferred and not activated. holdout: kept for comparison, not learnt from. forgotten: its ranker or query was reset.
-Outcome = Literal["counted", "collected", "duplicate", "refused", "late", "orphan", "inactive", "holdout", "forgotten"]
+#: withdrawn: taken back, not learnt from.
+Outcome = Literal[
+    "counted", "collected", "duplicate", "refused", "late", "orphan", "inactive", "holdout", "forgotten", "withdrawn"
+]  # fmt: skip
 
 
 #: features by name: numbers, strings, booleans, lists of strings, and objects of these
@@ -49,6 +52,8 @@ class RankRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     defer: bool = False  #: the ranking may never be shown: nothing is learnt from it until it is activated
     items_unordered: bool = False  #: the order of the items means nothing
     context: Named | list[Named] | None = None  #: features of the request by name, in one object or several
+    #: the number of the draw of the query's randomness, to repeat a simulation; by default it comes from the event id
+    draw: int | None = None
 
 
 class RankedItem(Struct, frozen=True):
@@ -74,18 +79,25 @@ class RankResponse(Struct, frozen=True, omit_defaults=True):
     degraded: Literal["starting", "store"] | UnsetType = UNSET
 
 
-class Clicked(Struct, frozen=True, forbid_unknown_fields=True):
-    """An unambiguous clicked item: a bare number would be a position."""
+class Clicked(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An unambiguous click: on an item, or on a position (1 is the top)."""
 
-    id: ItemId
+    id: ItemId | None = None
+    position: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.id is None) == (self.position is None):
+            raise ValueError("clicks: must have either an id or a position")
 
 
 class Feedback(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The clicks on a ranking: a string is the id of an item, an integer a position (1 is the top)."""
+    """The clicks on a ranking: a string is the id of an item; an integer too if an item of the ranking has an integer
+    as its id, otherwise it is a position (1 is the top).
+    """
 
     event_id: str
     clicks: list[str | int | Clicked] | None = None  #: none or empty: the ranking was seen, nothing was clicked
-    shown: int | None = None  #: items shown, from the top; all by default
+    shown: int | None = None  #: items shown, from the top; all by default. 0: none, the ranking is taken back
     time: float | str | None = None  #: the client's clock; logged, never used
 
 
@@ -96,6 +108,7 @@ class FeedbackResult(Struct, frozen=True, omit_defaults=True):
     outcome: Outcome
     clicks: int | None = None  #: clicks of this ranking that count now
     detail: str | None = None
+    warning: str | None = None  #: something of it is not used
 
 
 class Activation(Struct, frozen=True):
@@ -121,6 +134,22 @@ class RankerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     horizon: int | None = None  #: rankings that a policy may plan for, if known
     context: list[str] = []  #: Personalizer's context features that identify a query
     keys: list[str] = []  #: hashes of keys with access to this ranker (from ``driftrank key``)
+
+
+class OperationLogged(Struct, frozen=True, omit_defaults=True):
+    """An operation on a ranker: a change of its settings, or of what it has learnt."""
+
+    number: int  #: of its record in the log; undo takes it
+    time: float  #: seconds since 1970
+    ranker: str
+    kind: Literal["created", "changed", "reset", "deleted"]
+    by: str  #: "settings" at a start, "key " and the first digits of its hash, or "no key"
+    query: str | None = None  #: if it was about one query
+    before: RankerSettings | None = None
+    after: RankerSettings | None = None
+    discarded: int | None = None  #: rankings learnt from that it discarded
+    undoes: int | None = None  #: the number of the operation that it has undone
+    created: int = 0  #: the number of the operation that created the ranker
 
 
 class SharedState(Struct, frozen=True):

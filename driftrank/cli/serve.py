@@ -66,6 +66,14 @@ MemoryOption = Annotated[
 RetentionOption = Annotated[
     str | None, typer.Option(metavar="TIME|forever", help="Time to keep old records in the log.", show_default="30d")
 ]
+DiscardOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="RANKER",
+        help="Ranker that begins again if its settings have changed so; otherwise the start is refused.",
+        show_default=False,
+    ),
+]
 AccessLogOption = Annotated[
     bool | None,
     typer.Option("--access-log/--no-access-log", help="Log every request.", show_default="no-access-log"),
@@ -87,6 +95,7 @@ def serve(
     durability: DurabilityOption = None,
     memory: MemoryOption = None,
     retention: RetentionOption = None,
+    discard: DiscardOption = None,
     access_log: AccessLogOption = None,
     log_level: LogLevelOption = None,
 ) -> None:
@@ -105,7 +114,7 @@ def serve(
     \b
     curl http://127.0.0.1:8080/v1/rankers/default/rank --json '{"query": "shoes", "items": ["a", "b", "c"]}'
     """
-    options = {name: value for name, value in locals().items() if name != "config"}
+    options = {name: value for name, value in locals().items() if name != "config"} | {"discard": discard or None}
     run, load = _prepare(config, options)
     settings = load()
     run(settings, lambda url: typer.echo(_listening(url, settings)), load)

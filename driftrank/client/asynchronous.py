@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Literal, Self, overload
 
 from ..validation import check_integer
@@ -13,6 +14,7 @@ from ..wire import (
     FeedbackResult,
     Item,
     ItemId,
+    OperationLogged,
     QueryState,
     RankerInfo,
     RankerSettings,
@@ -24,11 +26,15 @@ from . import calls
 from .calls import Call, Click, segment
 from .core import Core
 from .event_loop import EventLoop
+from .shown import Shown
 from .threads import Threads, run
+
+#: by whether what was learnt may be discarded
+_QUERY = ("", "?discard=true")
 
 
 class AsyncClient(Core):
-    """A connection to a ranking service. Tasks of one event loop may share it.
+    """A connection to a ranking service. Tasks of one event loop may share it; when that has ended, another may use it.
 
     The parameters are those of :class:`~.core.Core`.
 
@@ -69,7 +75,10 @@ class AsyncClient(Core):
         ``Item(id, features, score)`` what is known of an item.
 
         With ``fallback`` the call returns within ``timeout``: if the service does not answer, the result is the
-        baseline (by default the items as given) with an empty event id. Feedback for it is not sent.
+        baseline (by default the items as given), as long as the ranker's lists as far as they are known, with an empty
+        event id. For a while after that the service is not asked at all, so that not every page waits. Feedback for a
+        fallback is not sent. The ranking that the service may still make is taken back in the background: it was not
+        shown.
         """
         request = RankRequest(
             query, calls.listed("items", items), k, event_id or calls.new_event_id(),
@@ -78,13 +87,39 @@ class AsyncClient(Core):
             items_unordered, None if context is None else dict(context),
         )  # fmt: skip
         call = Call("POST", f"{self._path}/rank", RankResponse, calls.encoded(request, RankRequest))
-        return await self._rank(call, (lambda: calls.fallback(request)) if fallback else None)
+        assert request.event_id is not None
+        # an id that the caller chose may be asked for again
+        events = [request.event_id] if fallback or not event_id else []
+        other = (lambda: calls.fallback(request, self._k)) if fallback else None
+        return self._note_k(request, await self._rank(call, events, other))
 
     async def rank_many(self, requests: Iterable[RankRequest], *, fallback: bool = False) -> list[RankResponse]:
         """Rank several times in one call."""
-        named = [*map(calls.with_event_id, requests)]
+        given = list(requests)
+        named = [*map(calls.with_event_id, given)]
+        events = [str(to.event_id) for asked, to in zip(given, named, strict=True) if fallback or not asked.event_id]
         call = Call("POST", f"{self._path}/rank", list[RankResponse], calls.encoded(named, list[RankRequest]))
-        return await self._rank(call, (lambda: [*map(calls.fallback, named)]) if fallback else None)
+        other = (lambda: [calls.fallback(request, self._k) for request in named]) if fallback else None
+        answers = await self._rank(call, events, other)
+        return [self._note_k(request, answer) for request, answer in zip(named, answers, strict=True)]
+
+    @asynccontextmanager
+    async def showing(self, query: str, items: Iterable[ItemId | Item], **how: Any) -> AsyncIterator[Shown]:
+        """Rank, show, and send feedback at the end of the block; the arguments are those of ``rank``.
+
+        ::
+
+            async with client.showing("shoes", ["red", "blue"], fallback=True) as page:
+                show(page.items)
+                page.click("blue")
+        """
+        page = Shown(await self.rank(query, items, **how))
+        try:
+            yield page
+        except BaseException:
+            await self._feedback(page.feedback(failed=True), False)
+            raise
+        await self._feedback(page.feedback(failed=False), False)
 
     @overload
     async def feedback(
@@ -163,10 +198,28 @@ class AsyncClient(Core):
         """Settings and counts of a ranker; by default of this client's."""
         return await self._send(Call("GET", calls.ranker_path(self.name if name is None else name), RankerInfo))
 
-    async def put_ranker(self, name: str, settings: RankerSettings) -> RankerInfo:
-        """Create a ranker, or change its settings. Waits for a policy that is compiled for the first time."""
+    async def put_ranker(self, name: str, settings: RankerSettings, *, discard: bool = False) -> RankerInfo:
+        """Create a ranker, or replace its settings. A change that costs what it has learnt needs ``discard``.
+
+        Waits for a policy that is compiled for the first time.
+        """
         body = calls.encoded(settings, RankerSettings)
-        return await self._send(Call("PUT", calls.ranker_path(name), RankerInfo, body, long=True))
+        return await self._send(Call("PUT", calls.ranker_path(name) + _QUERY[discard], RankerInfo, body, long=True))
+
+    async def patch_ranker(self, name: str, changes: Mapping[str, Any], *, discard: bool = False) -> RankerInfo:
+        """Change some settings of a ranker."""
+        body = calls.encoded(dict(changes), dict[str, Any])
+        return await self._send(Call("PATCH", calls.ranker_path(name) + _QUERY[discard], RankerInfo, body, long=True))
+
+    async def operations(self, name: str | None = None) -> list[OperationLogged]:
+        """The operations on a ranker, latest first; by default on this client's."""
+        path = f"{calls.ranker_path(self.name if name is None else name)}/operations"
+        return await self._send(Call("GET", path, list[OperationLogged]))
+
+    async def undo(self, number: int, name: str | None = None) -> RankerInfo:
+        """Undo an operation on a ranker."""
+        path = f"{calls.ranker_path(self.name if name is None else name)}/operations/{number}/undo"
+        return await self._send(Call("POST", path, RankerInfo, long=True))
 
     async def delete_ranker(self, name: str) -> None:
         await self._send(Call("DELETE", calls.ranker_path(name), bytes))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
 
-from ..wire import Feedback, FeedbackResult
+from ..wire import Feedback, FeedbackResult, Item, ItemId
 from .asynchronous import AsyncClient
 from .calls import Click
 from .core import Core
+from .shown import Shown
 from .threads import Threads, run
 
 P = ParamSpec("P")
@@ -54,6 +56,9 @@ class Client(Core):
     rankers = _blocking(AsyncClient.rankers)
     ranker = _blocking(AsyncClient.ranker)
     put_ranker = _blocking(AsyncClient.put_ranker)
+    patch_ranker = _blocking(AsyncClient.patch_ranker)
+    operations = _blocking(AsyncClient.operations)
+    undo = _blocking(AsyncClient.undo)
     delete_ranker = _blocking(AsyncClient.delete_ranker)
     reset = _blocking(AsyncClient.reset)
     warmstart = _blocking(AsyncClient.warmstart)
@@ -77,6 +82,24 @@ class Client(Core):
         time: float | str | None = None, *, wait: bool = False,
     ) -> FeedbackResult | None:  # fmt: skip
         return run(self._feedback(Feedback(event_id, clicks, shown, time), wait))  # type: ignore[arg-type]
+
+    @contextmanager
+    def showing(self, query: str, items: Iterable[ItemId | Item], **how: Any) -> Iterator[Shown]:
+        """Rank, show, and send feedback at the end of the block; the arguments are those of ``rank``.
+
+        ::
+
+            with client.showing("shoes", ["red", "blue"], fallback=True) as page:
+                show(page.items)
+                page.click("blue")
+        """
+        page = Shown(self.rank(query, items, **how))
+        try:
+            yield page
+        except BaseException:
+            run(self._feedback(page.feedback(failed=True), False))
+            raise
+        run(self._feedback(page.feedback(failed=False), False))
 
     def __enter__(self) -> Self:
         return self

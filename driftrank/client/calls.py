@@ -87,8 +87,8 @@ def feedback(ranker: str, bodies: Iterable[bytes]) -> Call[list[FeedbackResult]]
     return Call("POST", f"{ranker_path(ranker)}/feedback", list[FeedbackResult], array(bodies))
 
 
-def fallback(request: RankRequest) -> RankResponse:
-    """Rank without the service: the baseline, with pinned and excluded items respected.
+def fallback(request: RankRequest, k: int | None = None) -> RankResponse:
+    """Rank without the service: the baseline, with pinned and excluded items respected. ``k``: the ranker's, if known.
 
     The event id is empty: nothing will be learnt from this ranking.
     """
@@ -102,7 +102,7 @@ def fallback(request: RankRequest) -> RankResponse:
             shown.append(item)
     for position in sorted(pinned):
         shown.insert(position - 1, pinned[position])
-    ranked = [RankedItem(item, n, None, "baseline") for n, item in enumerate(shown[: request.k], 1)]
+    ranked = [RankedItem(item, n, None, "baseline") for n, item in enumerate(shown[: request.k or k], 1)]
     return RankResponse("", ranked, "fallback", 0)
 
 

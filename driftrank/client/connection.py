@@ -17,6 +17,9 @@ LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=100, keepal
 #: errors of an attempt without an answer; UnicodeError: of a redirect to a host name that cannot be encoded
 NO_ANSWER = (httpx.RequestError, TimeoutError, UnicodeError)
 
+#: those of an attempt that never reached the service
+NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+
 
 def http_options(url: str, key: str | None) -> dict[str, Any]:
     """The arguments of an httpx client for a service."""

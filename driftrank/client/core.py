@@ -7,12 +7,13 @@ import os
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from ..wire import Counted, Feedback, FeedbackResult
+from ..wire import Counted, Feedback, FeedbackResult, RankRequest, RankResponse
 from . import calls
+from .breaker import Breaker
 from .calls import Call
 from .connection import NO_ANSWER, http_options
 from .errors import ServiceError
@@ -98,6 +99,8 @@ class Core:
         self.name = ranker
         self._rules = Rules(timeout, retries, deadline)
         self._outbox = Outbox(batch, flush_seconds, queue)
+        self._breaker = Breaker()
+        self._k: int | None = None  # the ranker's, as far as answers have shown it
         self._fallbacks = Tally("the baseline was shown instead of an answer")
         self._options = http_options(url, key)
         self._flushing = 0  # callers that wait until everything is sent
@@ -149,16 +152,28 @@ class Core:
     async def _send_all(self, parts: Iterable[Call[Counted]]) -> Counted:
         return calls.total([await self._send(call) for call in parts])
 
-    async def _rank(self, call: Call[T], fallback: Callable[[], T] | None) -> T:
-        if fallback is None:
-            return await self._send(call)
+    async def _rank(self, call: Call[T], events: Sequence[str], fallback: Callable[[], T] | None) -> T:
+        """Rank. Without an answer the rankings of these events, which nobody is shown, are taken back."""
+        if fallback is not None and not self._breaker.allows():
+            self._fallbacks.add(1, "the service did not answer a moment ago")
+            return fallback()
         try:
-            return await self._send(call, self._rules.prompt)
+            answer = await self._send(call, None if fallback is None else self._rules.prompt)
+            self._breaker.succeeded()
+            return answer
         except ServiceError as error:
-            if not error.blameless:
+            if error.blameless:
+                self._breaker.failed()
+            # the service may also have ranked if it then failed, or if its answer cannot be read
+            if error.uncertain or error.status in (200, 500):
+                self._take_back(events)
+            if fallback is None or not error.blameless:
                 raise
             self._fallbacks.add(1, error)
             return fallback()
+        except BaseException:  # cancelled
+            self._take_back(events)
+            raise
 
     # -- feedback in the background --------------------------------------------------------------------------------
 
@@ -172,11 +187,26 @@ class Core:
         with self._runtime.lock:
             if self._closed:
                 raise RuntimeError("feedback: this client is closed")
-            self._outbox.put(body)
-            self._start()
-            if len(self._outbox) == 1 or self._outbox.full:
-                self._runtime.notify()
+            self._put(body)
         return None
+
+    def _put(self, body: bytes) -> None:
+        self._outbox.put(body)
+        self._start()
+        if len(self._outbox) == 1 or self._outbox.full:
+            self._runtime.notify()
+
+    def _note_k(self, request: RankRequest, answer: RankResponse) -> RankResponse:
+        """Learn the ranker's k from a ranking that is shorter than the candidates."""
+        if request.k is None and answer.event_id and len(answer.items) + len(request.excluded) < len(request.items):
+            self._k = len(answer.items)
+        return answer
+
+    def _take_back(self, events: Iterable[str]) -> None:
+        """Report in the background that rankings were not shown: silence must not count as no click."""
+        with self._runtime.lock:
+            for event_id in events if not self._closed else ():
+                self._put(calls.feedback_body(Feedback(event_id, shown=0)))
 
     async def _flush(self, timeout: float | None) -> bool:
         with self._runtime.lock:

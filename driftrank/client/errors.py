@@ -21,6 +21,9 @@ class ServiceError(OSError):
         """For pickle, which would call the class with the message alone."""
         return type(self), (self.status, self.title, self.detail), self.__dict__
 
+    #: True if there was no answer, but the service may have received the call
+    uncertain = False
+
     @property
     def blameless(self) -> bool:
         """True if nothing was wrong with the call itself."""

@@ -30,13 +30,27 @@ class EventLoop:
         verify = httpx.create_ssl_context() if options["base_url"].scheme == "https" else False
         one = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=LIMITS.keepalive_expiry)
         self._options = {**options, "limits": one, "verify": verify}
+        self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._begin()
+
+    def _begin(self) -> None:
         self._free = asyncio.Semaphore(LIMITS.max_connections or 1)
         self._idle: list[httpx.AsyncClient] = []
-        self._closed = False
         self._changed = asyncio.Event()
         self._sender: asyncio.Task[None] | None = None
 
+    def _here(self) -> asyncio.AbstractEventLoop:
+        """The running loop. Connections and the sender of a loop before it, which has ended, are given up."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            if self._loop is not None:
+                self._begin()
+            self._loop = loop
+        return loop
+
     async def request(self, call: Call[Any], timeout: float) -> Answer:
+        self._here()
         async with asyncio.timeout(timeout), self._free:
             if self._closed:
                 raise RuntimeError("this client is closed")
@@ -57,6 +71,7 @@ class EventLoop:
         await asyncio.sleep(seconds)
 
     async def until(self, condition: Callable[[], object], timeout: float | None = None) -> bool:
+        self._here()
         try:
             async with asyncio.timeout(timeout):
                 while not condition():
@@ -70,17 +85,20 @@ class EventLoop:
         self._changed = asyncio.Event()
 
     def start(self, sender: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+        loop = self._here()
         if self._sender is not None and not self._sender.done():
             return False
-        self._sender = asyncio.get_running_loop().create_task(sender(), name="driftrank feedback")
+        self._sender = loop.create_task(sender(), name="driftrank feedback")
         return True
 
     async def join(self, timeout: float) -> None:
+        self._here()
         if self._sender is not None:
             await asyncio.wait([self._sender], timeout=timeout)
 
     async def close(self) -> None:
         """Close idle connections; those in use are closed when their request ends."""
         self._closed = True
+        self._here()
         while self._idle:
             await self._idle.pop().aclose()

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..validation import check_integer, check_number
 from .calls import Call
+from .connection import NOT_SENT
 from .errors import LATER, ServiceUnreachable, error_of
 
 #: seconds before the second attempt; doubled before each further one
@@ -57,6 +58,7 @@ class Attempts:
         self._single = LONG if call.long else rules.timeout
         self._end = time.monotonic() + (LONG if call.long else rules.deadline)
         self._done = 0
+        self._uncertain = False  # an attempt without an answer may have reached the service
 
     @property
     def repeated(self) -> bool:
@@ -74,10 +76,12 @@ class Attempts:
         error = error_of(status, body)
         assert isinstance(error, ServiceUnreachable)
         error.retry_after = retry_after(headers.get("retry-after"))
+        self._uncertain |= status in (502, 504)  # of a proxy
         return self._wait(error)
 
     def failed(self, error: Exception) -> float:
         """Seconds to wait before another attempt, after one without an answer."""
+        self._uncertain |= not isinstance(error, NOT_SENT)
         reason = str(error) or type(error).__name__
         return self._wait(ServiceUnreachable(0, f"no answer to {self._call.method} {self._call.path}", reason))
 
@@ -85,6 +89,7 @@ class Attempts:
         wait = max(backoff(self._done), error.retry_after or 0.0)
         self._done += 1
         if self._done > self._rules.retries or time.monotonic() + wait >= self._end:
+            error.uncertain = self._uncertain
             raise error
         return wait
 

@@ -17,7 +17,7 @@ from driftrank.environments.traffic.traffic import Traffic
 from driftrank.kernels.rng import key_of
 from driftrank.progress import Progress
 from driftrank.validation import check_number
-from driftrank.wire import Feedback, RankRequest
+from driftrank.wire import Clicked, Feedback, RankRequest
 
 if TYPE_CHECKING:
     from driftrank.client import AsyncClient
@@ -179,7 +179,7 @@ class Session:
             else:
                 self._result.outcomes["never sent"] += 1
                 return
-        answer = await self._feedback_many(Feedback(event, [*clicks]))
+        answer = await self._feedback_many(Feedback(event, [Clicked(position=click) for click in clicks]))
         self._result.outcomes[answer.outcome] += 1
 
     def _batched(self, call: Callable[[list[A]], Awaitable[list[B]]], seconds: list[float]) -> Batcher[A, B]:
@@ -233,7 +233,7 @@ class Batcher(Generic[A, B]):
 
 
 def rank_request(name: str, asked: AskedList, k: int | None) -> RankRequest:
-    """The request for a list. Its event takes the draw that a simulation takes, the number of the list of its query."""
+    """The request for a list. It takes the draw that a simulation takes, the number of the list of its query."""
     plain = len(asked.query) <= _LONG and asked.query.isprintable()  # ids have limits that queries of a log have not
     event = f"{name}:{asked.query if plain else f'{key_of(asked.query):016x}'}:{asked.number}"
-    return RankRequest(asked.query, asked.items, k, event, items_unordered=not asked.ordered)
+    return RankRequest(asked.query, asked.items, k, event, items_unordered=not asked.ordered, draw=asked.number)

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import gc
 import logging
+import re
 import signal
 import socket
 import ssl
@@ -53,8 +54,11 @@ def build(
         for entry in (table() if operations is None else operations)
     ]
     unmatched = Unmatched(routes, keys)
+    everything = Route("/{path:path}", unmatched)
+    for route in (*routes, everything):  # names of queries may contain line breaks
+        route.path_regex = re.compile(route.path_regex.pattern.removesuffix("$") + r"\Z", re.DOTALL)
     return Router(
-        [*routes, Route("/{path:path}", unmatched)],
+        [*routes, everything],
         default=unmatched,  # paths that do not begin with a slash, such as "*"
         middleware=[Middleware(Gate, service=service, overloaded=overloaded)],
     )

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from time import perf_counter
 
+from driftrank.serve.feedback import withdrawal
 from driftrank.serve.log.committer import Committer, NewRecord
 from driftrank.serve.log.records import Final, Lost, decode, final_id
 from driftrank.serve.log.store.base import Snapshot, Store, StoreError
@@ -26,6 +29,8 @@ _SLICE = 64
 _SMALL_SLICE, _PAUSE = 8, 0.002
 #: impressions ended at once
 _DUE = 250
+#: seconds in which a client that has gone may ask again for its ranking
+_ASK_AGAIN = 60.0
 #: seconds until a store that failed is tried again
 _RETRY = 1.0
 #: seconds between two measurements of the event loop
@@ -46,6 +51,7 @@ class Maintenance:
         self._metrics = metrics
         self._now = now
         self._tasks: list[asyncio.Task[None]] = []
+        self._undelivered: deque[tuple[float, Ranker, Impression]] = deque()
         self._new = 0  # records since the last checkpoint
         self._memory = settings.memory_bytes
         self._full = asyncio.Event()
@@ -68,6 +74,8 @@ class Maintenance:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        with suppress(StoreError):
+            await self.take_back_undelivered(math.inf)
         if self._new:
             try:
                 await self.checkpoint(hurry=True)
@@ -103,7 +111,22 @@ class Maintenance:
 
     # -- time ------------------------------------------------------------------------------------------------------
 
+    def undelivered(self, ranker: Ranker, impression: Impression) -> None:
+        """Take an impression back, unless it is delivered soon: its answer could not be sent."""
+        later = min(_ASK_AGAIN, ranker.feedback_window / 2)
+        self._undelivered.append((self._now() + later, ranker, impression))
+
+    async def take_back_undelivered(self, now: float) -> None:
+        records = []
+        while self._undelivered and self._undelivered[0][0] <= now:
+            _, ranker, impression = self._undelivered.popleft()
+            if not impression.delivered and impression.final is None:
+                records.append(withdrawal(ranker, impression, self._now()))
+        if records:
+            await self._committer.append(records, urgent=True)
+
     async def _end_feedback_windows(self) -> None:
+        await self.take_back_undelivered(self._now())
         more = await self.end_feedback_windows()
         self._check_memory()  # queries that are only read are loaded, too
         shortest = min((ranker.feedback_window for ranker in self._state.rankers.values()), default=10.0)
@@ -276,6 +299,8 @@ def _end(ranker: Ranker, impression: Impression, now: float) -> NewRecord:
     collected = ranker.collected.get(impression.opened_by or 0)
     if collected is not None:
         final = Final(name, event_id, now, "feedback", *collected)
+    elif ranker.has_withdrawn(event_id, impression.ranked.time):  # the service was killed before it could say so
+        return withdrawal(ranker, impression, now)
     else:
         final = Final(name, event_id, now, "silence" if ranker.settings.silence == "no_click" else "dropped")
     return NewRecord(final_id(name, event_id, impression.seq), final)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Any, Literal, NamedTuple
@@ -22,9 +21,8 @@ from driftrank.serve.ranker_settings import policy_of
 from driftrank.serve.settings import ServerSettings
 from driftrank.serve.state.query import PreparedLearner, Query, add_items
 from driftrank.serve.state.ranker import Ranker
-from driftrank.wire import Item, ItemId, RankedItem, RankerSettings, RankRequest, RankResponse, in_order
-
-_DRAW = re.compile(r"[^\n]*:(\d{1,19})")
+from driftrank.validation import check_integer
+from driftrank.wire import ENCODER, Item, ItemId, RankedItem, RankerSettings, RankRequest, RankResponse, in_order
 
 
 class CheckedRequest:
@@ -36,7 +34,7 @@ class CheckedRequest:
     features: list[list[float]] | None  # vectors, for a policy with features of its own
     description: dict[str, Any]  # of the items, for the shared model
     notes: Sequence[str]  # on what is not used
-    __slots__ = ("baseline", "description", "features", "items", "k", "notes", "ordered", "pinned")
+    __slots__ = ("asked", "baseline", "description", "draw", "features", "items", "k", "notes", "ordered", "pinned")
 
     def __init__(self, limits: ServerSettings, settings: RankerSettings, policy: Policy, request: RankRequest) -> None:
         check_query(request.query, limits)
@@ -52,6 +50,10 @@ class CheckedRequest:
             raise ValueError("items: must have at least one that is not excluded")
         if request.k is not None and not 1 <= request.k <= settings.k:
             raise ValueError(f"k={request.k}: must be from 1 to the ranker's {settings.k}")
+        if request.draw is not None:
+            check_integer("draw", request.draw, 0, 2**64 - 1)
+        self.draw = request.draw
+        self.asked = _digest(request.query, items, request.k)  #: the same if the request is repeated
         self.k = min(request.k or settings.k, len(items))
         self.items = items
         self.baseline = items
@@ -110,7 +112,7 @@ def make_impression(
         check_even(request.features)
     prepared = _prepare(ranker, name, query, request)
     learner = prepared.learner
-    key = learner.key_at(draw(event_id))
+    key = learner.key_at(key_of(event_id) if request.draw is None else request.draw)
     settings = ranker.settings
     arm: str = settings.mode
     if settings.holdout and (key_of(f"holdout/{ranker.name}/{event_id}") >> 11) * 2.0**-53 < settings.holdout:
@@ -120,7 +122,7 @@ def make_impression(
     ranked = Ranked(
         ranker.name, name, event_id, now, learner.steps + 1, chosen.shown, chosen.why, key, chosen.score, arm, offered,
         request.features if offered is not None else None, chosen.propensity, chosen.memo,
-        defer, ranker.since, query.since if query else 0, chosen.places, chosen.described,
+        defer, ranker.since, query.since if query else 0, chosen.places, chosen.described, request.asked,
     )  # fmt: skip
     return ranked, None if query is not None and learner is query.learner else prepared
 
@@ -267,13 +269,10 @@ def response(ranker: Ranker, ranked: Ranked, notes: Sequence[str] = ()) -> RankR
     return RankResponse(ranked.event_id, items, ranker.spec, ranked.step, list(notes))
 
 
-def draw(event_id: str) -> int:
-    """The draw of its query's randomness that an impression takes.
-
-    The n of an id that ends in ``:n``, so that a simulation can be repeated; a hash of any other id.
-
-    >>> draw("morning:42"), draw("42") == draw("42"), draw("42") == draw("43")
-    (42, True, False)
-    """
-    found = _DRAW.fullmatch(event_id)
-    return int(found[1]) if found else key_of(event_id)
+def _digest(query: str, items: list[ItemId], k: int | None) -> int:
+    """A digest of what an event id was used for: the query, the candidates in any order, and k."""
+    try:
+        in_order: list[ItemId] = sorted(items)
+    except TypeError:  # strings and integers
+        in_order = sorted(items, key=lambda item: (isinstance(item, str), item))
+    return key_of(ENCODER.encode((query, k, in_order)).decode())

@@ -14,11 +14,11 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from msgspec import DecodeError, structs
+from msgspec import UNSET, DecodeError, structs
 
-from driftrank.serve.feedback import feedback_record, positions
+from driftrank.serve.feedback import feedback_record, positions, withdrawal
 from driftrank.serve.http.problems import Refused
 from driftrank.serve.items import check_id
 from driftrank.serve.log.committer import Committer, NewRecord, QueueFull, Settled
@@ -31,9 +31,11 @@ from driftrank.serve.log.records import (
     RankerDeleted,
     RankerSet,
     Reset,
+    Withdrawn,
     activated_id,
     decode,
     ranked_id,
+    withdrawn_id,
 )
 from driftrank.serve.log.store.base import Store, StoreDamaged, StoreError
 from driftrank.serve.maintenance import Maintenance
@@ -111,8 +113,14 @@ class Service:
             ranker = self.state.rankers.get(name)
             # a default ranker that is not in the settings may have been changed by a request
             if ranker is None or (settings != RankerSettings() and _explicit(settings, ranker) != ranker.settings):
+                if name not in self.settings.discard and (lost := self._lost(name, settings)):
+                    raise ValueError(
+                        f"ranker {name}: {lost}; start with --discard {name} to begin again, "
+                        "or with the settings that it has"
+                    )
                 await self._compile(settings)
-                await self._committer.append([self._setting(name, settings)])
+                await self._committer.append([self._setting(name, settings, "settings")])
+                self.log_operation(name, "set", "settings")
 
     async def configure(self, settings: ServerSettings) -> None:
         """Change the settings while it runs; rankers only if they have others in the settings than before."""
@@ -212,7 +220,7 @@ class Service:
         slices = Slices()
         rankings: list[Ranked | NewRecord] = []
         notes: list[Sequence[str]] = []
-        queries: dict[str, str] = {}
+        asked: dict[str, int] = {}
         async with self._one_batch[name] if len(requests) > 1 else nullcontext():
             now = self.now()
             for n, request in enumerate(requests):
@@ -224,7 +232,7 @@ class Service:
                     where = f"request {n + 1} of {len(requests)}: " if len(requests) > 1 else ""
                     raise Refused(422, "bad request", f"{where}{error}") from None
                 event_id = request.event_id
-                if event_id is not None and queries.setdefault(event_id, request.query) != request.query:
+                if event_id is not None and asked.setdefault(event_id, checked.asked) != checked.asked:
                     raise _taken(event_id)
                 if slices.over:
                     await slices.pause()
@@ -236,8 +244,10 @@ class Service:
             if problem.status != 503 or not lenient:
                 raise
             return self._degraded(name, requests, "store")
+        if ranker.withdrawn:
+            await self._take_back(ranker, [new.record.event_id for new in records if isinstance(new.record, Ranked)])
         out = []
-        for request, ranking, said in zip(requests, rankings, notes, strict=True):
+        for ranking, said in zip(rankings, notes, strict=True):
             if slices.over:
                 await slices.pause()
             ranked = ranking.record if isinstance(ranking, NewRecord) else ranking
@@ -246,7 +256,7 @@ class Service:
                 if next(settled).new:
                     self._count(ranked)
                 else:
-                    ranked = self._served(ranker, ranked.event_id, request)
+                    ranked = self._served(ranker, ranked.event_id, ranked.query, ranked.asked)
             self.count_ignored(ranker, said)
             out.append(response(ranker, ranked, said))
         return out
@@ -275,21 +285,22 @@ class Service:
         else:
             self._check_id("event_id", event_id)
             if self.state.cached_impression(ranker, event_id) is not None:
-                return self._served(ranker, event_id, request)
+                return self._served(ranker, event_id, request.query, checked.asked)
         query = self.state.query(ranker, request.query)
         if query is not None:
             self._check_items(query, checked.items)
         ranked, prepared = make_impression(ranker, request.query, query, checked, event_id, now, defer=request.defer)
         return NewRecord(ranked_id(ranker.name, ranker.created, event_id), ranked, prepared)
 
-    def _served(self, ranker: Ranker, event_id: str, request: RankRequest) -> Ranked:
+    def _served(self, ranker: Ranker, event_id: str, query: str, asked: int) -> Ranked:
         """The impression that a retried request asks for."""
         impression = self.state.impression(ranker, event_id)
         if impression is None:  # pragma: no cover - it was in the log a moment ago
             raise Refused(503, "try again", "the ranking is being forgotten", {"Retry-After": "1"})
-        if impression.ranked.query != request.query:
+        ranked = impression.ranked
+        if ranked.query != query or ranked.asked not in (0, asked):
             raise _taken(event_id)
-        return impression.ranked
+        return ranked
 
     def count_ignored(self, ranker: Ranker, notes: Sequence[str]) -> None:
         for note in notes:
@@ -302,6 +313,31 @@ class Service:
         for n, letter in enumerate(ranked.why, 1):
             if letter == "e":
                 self.metrics.add("explored_by_position", (ranked.ranker, position_label(n)))
+
+    def answered(self, name: str, rankings: Iterable[RankResponse], *, delivered: bool) -> None:
+        """Note whether an answer could be sent. What nobody gets, nobody sees: it is not learnt from."""
+        ranker = self.state.rankers.get(name)
+        if ranker is None:
+            return
+        for ranking in rankings:
+            impression = self.state.cached_impression(ranker, ranking.event_id)
+            if impression is None:
+                continue
+            if delivered:
+                impression.delivered = True
+            elif not impression.delivered:
+                self.maintenance.undelivered(ranker, impression)
+
+    async def _take_back(self, ranker: Ranker, event_ids: Iterable[str]) -> None:
+        """End those of these impressions that were taken back before they were known."""
+        found = [self.state.impression(ranker, event_id) for event_id in event_ids]
+        ends = [
+            withdrawal(ranker, it, self.now())
+            for it in found
+            if it is not None and it.final is None and ranker.has_withdrawn(it.ranked.event_id, it.ranked.time)
+        ]
+        if ends:
+            await self.append(ends, urgent=True)
 
     # -- feedback --------------------------------------------------------------------------------------------------
 
@@ -326,6 +362,7 @@ class Service:
         records = [result for result in results if isinstance(result, NewRecord)]
         settled = iter(await self.append(_stamped(records, now)) if records else [])
         out = [self._outcome(it, next(settled)) if isinstance(it, NewRecord) else it for it in results]
+        await self._take_back(ranker, [new.record.event_id for new in records if isinstance(new.record, Withdrawn)])
         for result in out:
             self.metrics.add("feedback", (name, result.outcome))
         return out
@@ -340,15 +377,21 @@ class Service:
             raise ValueError(f"time: {len(feedback.time)} characters, at most {max_id} are allowed")
         impression = self.state.impression(ranker, event_id)
         if impression is None:
+            if feedback.shown == 0 and not feedback.clicks:
+                record = Withdrawn(ranker.name, event_id, now)
+                return NewRecord(withdrawn_id(ranker.name, ranker.created, event_id), record)
             return outcome.orphan(event_id)
         clicks, shown = positions(impression.ranked, feedback)
-        result = outcome.unrecorded(impression, ranker.feedback_window, now, clicks, shown)
+        collected = impression.opened_by in ranker.collected
+        result = outcome.unrecorded(impression, ranker.feedback_window, now, clicks, shown, collected=collected)
         return result or feedback_record(ranker, impression, now, clicks, shown, feedback.time)
 
     def _outcome(self, new: NewRecord, settled: Settled) -> FeedbackResult:
         if settled.new:
             assert isinstance(settled.outcome, FeedbackResult)
             return settled.outcome
+        if isinstance(new.record, Withdrawn):
+            return outcome.withdrawn(new.record.event_id)
         assert isinstance(new.record, Final | Clicked)
         return self.state.repeated(new.record)
 
@@ -364,6 +407,8 @@ class Service:
             detail = "several rankers have such a ranking: use /v1/rankers/{ranker}/events/{id}/activate"
             raise Refused(409, "ambiguous event id", detail)
         (impression,) = found
+        if impression.final is not None and impression.final.how == "withdrawn":
+            raise Refused(409, "ranking taken back", f"event_id={event_id!r}: the ranking was taken back")
         if impression.opened_by is not None:  # it was not deferred, or is activated already
             return Activation(event_id, "duplicate")
         name = impression.ranked.ranker
@@ -398,8 +443,10 @@ class Service:
         shared = None if r.shared is None else SharedState(**r.shared.summary(), bytes=r.shared.nbytes)
         return RankerInfo(name, r.settings, r.queries, r.impressions, r.steps, r.clicks, len(r.waiting), shared)
 
-    async def put_ranker(self, name: str, settings: RankerSettings) -> RankerInfo:
-        """Create a ranker or change it. A change of policy, k, seed or horizon resets it."""
+    async def put_ranker(
+        self, name: str, settings: RankerSettings, *, discard: bool = False, by: str = "", undoes: int = 0
+    ) -> RankerInfo:
+        """Create a ranker or change it. A change that would cost what it has learnt needs ``discard``."""
         self._check_ready()
         try:
             check_ranker(name, settings)
@@ -408,8 +455,45 @@ class Service:
             await self._compile(settings)
         except ValueError as error:
             raise Refused(422, "bad settings", str(error)) from None
-        await self._set(name, settings)
+        ranker = self.state.rankers.get(name)
+        if (
+            ranker is not None
+            and not undoes
+            and ranker.is_set(_explicit(settings, ranker), settings.policy is not None)
+        ):
+            return self.info(name)
+        if not discard and (lost := self._lost(name, settings)):
+            raise Refused(409, "would discard what was learnt", f"{lost}; ?discard=true does it all the same")
+        await self.append([self._setting(name, settings, by, undoes)], urgent=True)
+        self.log_operation(name, "set", by)
+        configured = self.settings.rankers.get(name, RankerSettings())
+        if configured != RankerSettings() and self._lost(name, configured):
+            _log.warning("ranker %s: the server's settings differ, and the next start will refuse them", name)
         return self.info(name)
+
+    async def patch_ranker(
+        self, name: str, changes: Mapping[str, Any], *, discard: bool = False, by: str = ""
+    ) -> RankerInfo:
+        """Change some settings of a ranker."""
+        ranker = self.ranker(name)
+        before = ranker.settings if ranker.chosen else structs.replace(ranker.settings, policy=None)
+        return await self.put_ranker(name, structs.replace(before, **changes), discard=discard, by=by)
+
+    def _lost(self, name: str, settings: RankerSettings) -> str | None:
+        """The loss of a ranker if it had other settings, as text; None if there is none."""
+        ranker = self.state.rankers.get(name)
+        if ranker is None or not ranker.has_learnt:
+            return None
+        after = _explicit(settings, ranker)
+        changes = [f"{s}={getattr(after, s)!r} instead of {getattr(ranker.settings, s)!r}" for s in ranker.costs(after)]
+        if not changes:
+            return None
+        return f"{', '.join(changes)} would discard what was learnt from {ranker.steps} rankings"
+
+    def log_operation(self, name: str, what: str, by: str) -> None:
+        last = self.state.operations[-1] if self.state.operations else None
+        extra = {"ranker": name, "operation": last.number if last else None, "by": by}
+        _log.info("ranker %s: %s by %s", name, what, by or "unknown", extra=extra)
 
     async def _compile_all(self) -> None:
         for ranker in self.state.rankers.values():
@@ -438,23 +522,32 @@ class Service:
         meanwhile = "; until then rankings are the caller's order" if self.starting else ""
         _log.info("compiling %s: the first time takes up to a minute%s", spec, meanwhile)
 
-    async def _set(self, name: str, settings: RankerSettings) -> None:
-        await self.append([self._setting(name, settings)], urgent=True)
+    def _setting(self, name: str, settings: RankerSettings, by: str, undoes: int = 0) -> NewRecord:
+        ranker, chosen = self.state.rankers.get(name), settings.policy is not None
+        settings, steps = _explicit(settings, ranker), ranker.steps if ranker else 0
+        record = RankerSet(name, self.now(), settings, chosen, keep=True, by=by, steps=steps, undoes=undoes or UNSET)
+        return NewRecord(unique_id("ranker"), record)
 
-    def _setting(self, name: str, settings: RankerSettings) -> NewRecord:
-        settings, chosen = _explicit(settings, self.state.rankers.get(name)), settings.policy is not None
-        return NewRecord(unique_id("ranker"), RankerSet(name, self.now(), settings, chosen))
+    async def delete_ranker(self, name: str, *, by: str = "") -> None:
+        record = RankerDeleted(name, self.now(), by, self.ranker(name).steps)
+        await self.append([NewRecord(unique_id("ranker"), record)])
+        self.log_operation(name, "deleted", by)
 
-    async def delete_ranker(self, name: str) -> None:
-        self.ranker(name)
-        await self.append([NewRecord(unique_id("ranker"), RankerDeleted(name, self.now()))])
-
-    async def reset(self, name: str, query: str | None = None, *, gone: bool = False) -> None:
+    async def reset(
+        self, name: str, query: str | None = None, *, gone: bool = False, by: str = "", undoes: int = 0
+    ) -> None:
         """Forget what was learnt, for one query or for all. ``gone``: delete the query."""
         ranker = self.ranker(name)
-        if query is not None and self.state.query(ranker, query) is None:
-            raise no_query(name, query)
-        await self.append([NewRecord(unique_id("reset"), Reset(name, self.now(), query, gone))])
+        steps = ranker.steps
+        if query is not None:
+            found = self.state.query(ranker, query)
+            if found is None:
+                raise no_query(name, query)
+            steps = found.steps
+        record = Reset(name, self.now(), query, gone, by, steps, undoes)
+        await self.append([NewRecord(unique_id("reset"), record)])
+        what = "reset" if query is None else f"query {query!r} {'deleted' if gone else 'reset'}"
+        self.log_operation(name, what, by)
 
     # -- limits ----------------------------------------------------------------------------------------------------
 
@@ -503,7 +596,7 @@ def _stamped(records: list[NewRecord], now: float) -> list[NewRecord]:
 
 
 def _taken(event_id: str) -> Refused:
-    return Refused(409, "event id taken", f"event_id={event_id!r}: was used for another query")
+    return Refused(409, "event id taken", f"event_id={event_id!r}: was used for another query, other items or k")
 
 
 def no_ranker(name: str) -> Refused:

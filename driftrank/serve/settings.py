@@ -83,6 +83,7 @@ class ServerSettings:
     retention: float | str = "30d"  #: how long records are kept after snapshots cover them; or "forever"
     checkpoint_every: int = 30_000  #: records between snapshots
     checkpoint_seconds: float = 60.0  #: seconds between snapshots, if there are new records
+    discard: list[str] = field(default_factory=list)  #: rankers that may begin again if their settings require it
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     access_log: bool = False  #: log every request; failed ones are always logged
 
@@ -442,6 +443,7 @@ _CHECKS: dict[str, Callable[[str, Any], object]] = {
     "retention": _retention,
     "checkpoint_every": _at_least(1),
     "checkpoint_seconds": seconds,
+    "discard": lambda name, value: list(map(check_name, value)),
     "log_level": lambda name, value: check_choice(name, value, LOG_LEVELS),
     "access_log": lambda name, value: check_choice(name, value, (False, True)),
 }

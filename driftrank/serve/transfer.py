@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
+from driftrank.kernels.rng import key_of
 from driftrank.policies.learner.learner import Learner
 from driftrank.policies.learner.shared_model import SharedModel
 from driftrank.serve.http.problems import Refused
@@ -14,7 +15,7 @@ from driftrank.serve.items import check_even, check_query, given_items, used_by
 from driftrank.serve.log.committer import NewRecord
 from driftrank.serve.log.description import pack_description
 from driftrank.serve.log.records import Imported, Warm
-from driftrank.serve.rank import draw, memo_of
+from driftrank.serve.rank import memo_of
 from driftrank.serve.service import Service, unique_id
 from driftrank.serve.slices import Slices
 from driftrank.serve.state.queries import snapshot_name
@@ -86,7 +87,7 @@ class Transfer:
         memo, key, described = None, 0, None
         if trial.shared is not None:
             learner = self._copy(ranker, row.query, items, None, trial)
-            key = learner.key_at(draw(event_id))
+            key = learner.key_at(key_of(event_id))
             prior = learner.prior(items, shared=trial.shared, **used.description)
             ranking, vector = learner.adopt(items, now=when, key=key, prior=prior), click_positions(clicks, len(items))
             memo, described = memo_of(ranking), pack_description(prior.described)
@@ -151,12 +152,7 @@ class Transfer:
                 check_query(query, service.settings)
                 saved = Query.from_bytes(state)
                 saved.check()
-                learner = saved.learner
-                if not saved.fits(ranker.policy, ranker.settings.k):
-                    raise ValueError(
-                        f"of {learner.policy.spec} with k={learner.k}, this ranker has {ranker.spec} with"
-                        f" k={ranker.settings.k}"
-                    )
+                saved.fit(ranker.policy, ranker.settings.k)
             except ValueError as error:
                 raise Refused(422, "bad state", f"query {query!r}: {error}") from None
             records.append(NewRecord(unique_id("import"), Imported(name, query, now, state)))

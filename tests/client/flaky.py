@@ -31,6 +31,7 @@ class Flaky(ThreadingHTTPServer):
         self.times: list[float] = []
         self.feedback: dict[str, Any] = {}  #: counted clicks by event id
         self.refused: set[str] = set()  #: event ids that make their call invalid
+        self.shown: int | None = None  #: the k of the ranker
         self.released = threading.Event()
         self.sockets: list[socket.socket] = []
 
@@ -55,7 +56,7 @@ class Flaky(ThreadingHTTPServer):
             answers = [
                 {"event_id": r["event_id"], "policy": "Flaky", "step": 1,
                  "items": [{"id": a, "position": n, "score": None, "why": "learnt"}
-                           for n, a in enumerate(r["items"][: r.get("k")][::-1], 1)]}
+                           for n, a in enumerate(r["items"][: r.get("k", self.shown)][::-1], 1)]}
                 for r in many
             ]  # fmt: skip
             return 200, answers if isinstance(body, list) else answers[0]

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -222,7 +223,7 @@ def test_the_deadline_is_kept(make: Any, server: Flaky, trouble: str) -> None:
     begin = time.monotonic()
     with make(server.url, timeout=0.2, deadline=0.5, retries=9) as client:
         with pytest.raises(ServiceUnreachable, match="no answer to POST /v1/rankers/default/rank") as caught:
-            client.rank("q", ITEMS)
+            client.rank("q", ITEMS, event_id="e")
         assert 0.2 < time.monotonic() - begin < 0.9
     assert caught.value.status == 0
     assert 2 <= len(server.requests) <= 4
@@ -253,7 +254,7 @@ def test_connection_refused(make: Any) -> None:
 def test_errors_are_not_repeated(make: Any, server: Flaky, status: int, kind: type[Exception]) -> None:
     server.troubles = [(status, {})]
     with make(server.url) as client, pytest.raises(kind, match="later: not now") as caught:
-        client.rank("q", ITEMS)
+        client.rank("q", ITEMS, event_id="e")
     assert isinstance(caught.value, ServiceError)
     assert (caught.value.status, caught.value.title, caught.value.detail) == (status, "later", "not now")
     assert len(server.requests) == 1
@@ -282,7 +283,7 @@ def test_an_answer_that_cannot_be_decoded(make: Any, server: Flaky, status: int,
     server.troubles = [(status, body)] * 2
     with make(server.url, retries=0, flush_seconds=0) as client:
         with pytest.raises(ServiceError) as caught:
-            client.rank("q", ITEMS)
+            client.rank("q", ITEMS, event_id="e")
         assert caught.value.status == status
         client.feedback("e")
         assert client.flush(30)
@@ -336,7 +337,108 @@ def test_fallback(make: Any, server: Flaky, trouble: Any) -> None:
         requests = len(server.requests)
         assert client.feedback(answer.event_id, ["a"]) is None
         assert client.feedback(answer.event_id, ["a"], wait=True).outcome == "orphan"
-        assert (client.waiting, client.fallbacks, len(server.requests)) == (0, 1, requests)
+        assert (client.fallbacks, len(server.requests)) == (1, requests)
+        asked = {body["event_id"] for _, _, body in server.requests}
+        server.troubles.clear()
+        server.released.set()
+        assert client.flush(10)
+        if trouble != BUSY:  # otherwise it depends on the last attempt, which may not have been answered
+            assert set(server.feedback) == asked
+    assert all(body == [{"event_id": body[0]["event_id"], "shown": 0}] for _, _, body in server.requests[requests:])
+
+
+def test_a_service_that_is_down_costs_one_page(make: Any, server: Flaky, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("driftrank.client.breaker.time", SimpleNamespace(monotonic=lambda: now))
+    server.troubles = [BUSY] * 2
+
+    def asked() -> int:
+        client.rank("q", ITEMS, fallback=True)
+        return len([path for _, path, _ in server.requests if path.endswith("/rank")])
+
+    with make(server.url, timeout=5, retries=0) as client:
+        assert [asked() for _ in range(4)] == [1, 1, 1, 1]
+        assert client.fallbacks == 4
+        now += 1.1
+        assert [asked() for _ in range(3)] == [2, 2, 2], "one tries again, and fails"
+        now += 1.1
+        assert asked() == 2, "the pause doubles"
+        now += 1.0
+        assert [asked() for _ in range(3)] == [3, 4, 5], "it is back"
+        assert client.fallbacks == 8
+        server.troubles = [BUSY] * 2
+        for _ in range(2):  # without a fallback there is nothing else to do
+            with pytest.raises(ServiceUnreachable):
+                client.rank("q", ITEMS)
+
+
+def test_a_fallback_is_as_long_as_the_lists_of_the_ranker(make: Any, server: Flaky) -> None:
+    with make(server.url, timeout=0.5, retries=0) as client:
+        server.shown = 2
+        assert len(client.rank("q", ITEMS).items) == 2
+        server.troubles = [BUSY]
+        assert [item.id for item in client.rank("q", ITEMS, fallback=True).items] == ITEMS[:2]
+        assert len(client.rank("q", ITEMS, k=3, fallback=True).items) == 3
+
+
+def test_showing_a_ranking(make: Any, server: Flaky) -> None:
+    with make(server.url) as client:
+        if isinstance(client, Client):
+            with client.showing("q", ITEMS, event_id="e") as page:
+                page.click(page.items[0].id)
+            with pytest.raises(RuntimeError), client.showing("q", ITEMS, event_id="f"):
+                raise RuntimeError("the page failed")
+            assert client.flush(10)
+            sent = [body for _, path, bodies in server.requests if path.endswith("/feedback") for body in bodies]
+            assert sent == [{"event_id": "e", "clicks": [{"id": "d"}]}, {"event_id": "f", "shown": 0}]
+
+
+def test_an_async_client_in_a_second_event_loop(server: Flaky) -> None:
+    client = AsyncClient(server.url, flush_seconds=0.01)
+
+    async def use(event: str) -> None:
+        async with client.showing("q", ITEMS, event_id=event) as page:
+            page.click(page.items[0].id)
+        assert await client.flush(10)
+
+    for event in ("e", "f"):
+        asyncio.run(use(event))
+    asyncio.run(client.close())
+    assert set(server.feedback) == {"e", "f"}
+
+
+def test_without_a_fallback_the_ids_of_the_client_are_taken_back(make: Any, server: Flaky) -> None:
+    server.troubles = ["close"] * 100
+    with make(server.url, timeout=5, retries=1, flush_seconds=60) as client:
+        for event_id in (None, "mine"):
+            with pytest.raises(ServiceUnreachable):
+                client.rank("q", ITEMS, event_id=event_id)
+        with pytest.raises(ServiceUnreachable):
+            client.rank_many([RankRequest("q", ITEMS), RankRequest("q", ITEMS, event_id="mine too")])
+        server.troubles.clear()
+        assert client.flush(10)
+    assert len(server.feedback) == 2, "the caller may ask again for those it has named"
+    assert not {"mine", "mine too"} & set(server.feedback)
+
+
+def test_nothing_is_taken_back_if_nothing_was_sent(make: Any) -> None:
+    with make(f"http://127.0.0.1:{free_port()}", timeout=0.3) as client:
+        client.rank("q", ITEMS, fallback=True)
+        assert client.waiting == 0
+
+
+def test_a_cancelled_call_is_taken_back(server: Flaky) -> None:
+    server.troubles = ["hang"]
+
+    async def main() -> None:
+        async with AsyncClient(server.url) as client:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await client.rank("q", ITEMS)
+            assert await client.flush(10)
+
+    asyncio.run(main())
+    assert len(server.feedback) == 1
 
 
 def test_fallback_respects_the_request(make: Any) -> None:

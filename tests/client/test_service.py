@@ -201,7 +201,7 @@ def test_the_service_is_killed_and_restarted(make: Any, tmp_path: Path) -> None:
         assert client.flush(20)
         service.kill()
         answer = client.rank("q", ITEMS, fallback=True)
-        assert [item.id for item in answer.items] == ITEMS
+        assert [item.id for item in answer.items] == ITEMS[:3], "as many as the service shows"
         client.feedback(answer.event_id, [1])
         for n in range(1, 20):
             client.feedback(f"e{n}", [1])

@@ -84,7 +84,7 @@ def test_a_difference_is_found(service: Running, ranker: Any) -> None:
             while client.ranker().steps < 10:
                 time.sleep(0.001)
             other = client.rank(QUERY, list(range(10)), event_id="x:1000")
-            client.feedback(other.event_id, [3], wait=True)
+            client.feedback(other.event_id, [other.items[2].id], wait=True)
 
         thread = threading.Thread(target=meddle)
         thread.start()

@@ -13,7 +13,7 @@ import pytest
 from driftrank.serve.http.problems import Refused
 from driftrank.serve.introspection import Introspection
 from driftrank.serve.log.records import Record, decode
-from driftrank.serve.log.store.base import Snapshot
+from driftrank.serve.log.store.base import LogOnly
 from driftrank.serve.log.store.sqlite import SQLiteStore
 from driftrank.serve.metrics import Metrics
 from driftrank.serve.service import Service, StartReplay
@@ -22,6 +22,7 @@ from driftrank.serve.state.state import State
 from driftrank.serve.transfer import Transfer
 from driftrank.wire import (
     Activation,
+    Clicked,
     Counted,
     Feedback,
     FeedbackResult,
@@ -130,7 +131,9 @@ class Harness:
     def feedback(
         self, event: str, clicks: Sequence[Any] | None = None, ranker: str = "default", **how: Any
     ) -> FeedbackResult:
-        feedback = Feedback(event, None if clicks is None else list(clicks), **how)
+        """Clicks on items or, if they are integers, on positions."""
+        at = None if clicks is None else [Clicked(position=c) if isinstance(c, int) else c for c in clicks]
+        feedback = Feedback(event, at, **how)
         (result,) = self.run(self.service.feedback(ranker, [feedback]))
         return result
 
@@ -144,7 +147,7 @@ class Harness:
         return self.run(self.transfer.warmstart(ranker, rows, batch))
 
     def put(self, ranker: str = "default", **settings: Any) -> RankerInfo:
-        return self.run(self.service.put_ranker(ranker, RankerSettings(**settings)))
+        return self.run(self.service.put_ranker(ranker, RankerSettings(**settings), discard=True))
 
     def reset(self, query: str | None = None, *, gone: bool = False, ranker: str = "default") -> None:
         self.run(self.service.reset(ranker, query, gone=gone))
@@ -228,26 +231,15 @@ class Harness:
 
     def dump_of_log(self) -> dict[str, Any]:
         """The state that the log alone gives."""
-        state = State(WithoutSnapshots(self.store), Metrics())  # type: ignore[arg-type]
+        state = State(LogOnly(self.store), Metrics())
         for seq, record in self.log():
             state.apply(seq, record)
         return dump(state, {name: sorted(q for r, q in state.queries if r == name) for name in state.rankers})
 
 
-class WithoutSnapshots:
-    """The log of a store."""
-
-    def __init__(self, store: SQLiteStore) -> None:
-        self.find = store.find
-        self.read = store.read
-
-    def get_snapshot(self, name: str) -> Snapshot | None:
-        return None
-
-
 def dump(state: State, names: dict[str, list[str]]) -> dict[str, Any]:
     """The whole state, for comparison to the bit. ``names``: of the queries of each ranker."""
-    out: dict[str, Any] = {"seq": state.seq, "clock": state.clock}
+    out: dict[str, Any] = {"seq": state.seq, "clock": state.clock, "operations": state.operations}
     for name, ranker in state.rankers.items():
         queries = {}
         for query_name in names[name]:
@@ -258,7 +250,8 @@ def dump(state: State, names: dict[str, list[str]]) -> dict[str, Any]:
             "settings": ranker.settings, "created": ranker.created, "since": ranker.since, "queries": ranker.queries,
             "impressions": ranker.impressions, "steps": ranker.steps, "clicks": ranker.clicks,
             "waiting": ranker.waiting.to_bytes(), "collected": dict(ranker.collected),
-            "deferred": dict(ranker.deferred), "of queries": queries,
+            "deferred": dict(ranker.deferred), "withdrawn": dict(ranker.withdrawn), "sizes": ranker.sizes,
+            "of queries": queries,
             "shared": None if ranker.shared is None else ranker.shared.to_bytes(), "shared seq": ranker.shared_seq,
         }  # fmt: skip
     return out

@@ -62,7 +62,7 @@ class Crowd:
             (few, lambda: service.reset("default")),
             (some, lambda: service.reset("default", query)),
             (some, lambda: service.reset("default", query, gone=True)),
-            (few, lambda: service._set("default", settings)),
+            (few, lambda: service.append([service._setting("default", settings, "")])),
             (few, lambda: self.recreated(settings)),
             (some, lambda: self.harness.transfer.warmstart("default", rows, chance.choice([None, "x", "y"]))),
             (some, self.export),
@@ -75,8 +75,9 @@ class Crowd:
         return chance.choices([work for _, work in what], [n for n, _ in what])[0]()
 
     async def recreated(self, settings: RankerSettings) -> None:
-        await self.harness.service.delete_ranker("default")
-        await self.harness.service._set("default", settings)
+        service = self.harness.service
+        await service.delete_ranker("default")
+        await service.append([service._setting("default", settings, "")])
 
     async def export(self) -> None:
         self.states = {query: state async for query, state in self.harness.transfer.export("default")}

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from driftrank.kernels.rng import key_of
 from driftrank.policies.base import Policy
 from driftrank.policies.contextual.cascade_linucb import CascadeLinUCB
 from driftrank.policies.regime.prior_regime_ts import PriorRegimeTS
 from driftrank.policies.stationary.cascade_ts import CascadeTS
-from driftrank.serve.rank import CheckedRequest, draw
+from driftrank.serve.rank import CheckedRequest
 from driftrank.serve.settings import ServerSettings
 from driftrank.wire import Item, RankerSettings, RankRequest
 
@@ -19,13 +18,16 @@ def checked(settings: RankerSettings, request: RankRequest, policy: Policy | Non
     return CheckedRequest(LIMITS, settings, policy or CascadeTS(), request)
 
 
-def test_draws():
-    assert draw("a:0") == 0
-    assert draw("a:b:17") == 17
-    assert draw(":18446744073") == 18446744073
-    assert draw(f"x:{10**19 - 1}") == 10**19 - 1
-    for other in ("17", "a:", "a:x", "a:-1", "a:1.5", f"x:{10**19}", "a:1 ", "a\n:1", ""):
-        assert draw(other) == key_of(other)
+def test_a_digest_of_the_request():
+    def asked(*args, **how):
+        return checked(K3, RankRequest(*args, **how)).asked
+
+    same = asked("q", ["a", 7, "7"])
+    assert same == asked("q", ["7", "a", Item(7)], event_id="e", defer=True)
+    assert same == asked("q", ["7", "b", "a", 7], excluded=["b"])
+    others = [asked("p", ["a", 7, "7"]), asked("q", ["a", 7]), asked("q", ["a", 7, "8"])]
+    others.append(asked("q", ["a", 7, "7"], k=3))
+    assert len({same, *others}) == 5
 
 
 def test_a_baseline_is_completed_by_the_other_items():

@@ -39,7 +39,7 @@ def test_changing_candidates(harness):
         assert len(shown) == min(3, len(items))
         assert set(shown) <= set(items)
         assert len(set(shown)) == len(shown)
-        harness.feedback(f"e:{n}", [shown[0]] if isinstance(shown[0], str) else [1])
+        harness.feedback(f"e:{n}", [1])
     state = harness.query("q")
     assert {item.id for item in state.items} == {*ITEMS, *range(5)}
     assert state.steps == state.lists == state.clicks == 60
@@ -147,7 +147,7 @@ def test_the_same_event_id_is_the_same_ranking(harness):
         shown = harness.shown("q", ITEMS, f"e:{n}")
         harness.feedback(f"e:{n}", shown[-1:])
     assert harness.rank("q", ITEMS, "once") == first
-    assert harness.rank("q", ["x"], "once", k=1) == first, "whatever else is in the request"
+    assert harness.rank("q", ITEMS, "once", pinned={"a": 1}) == first, "whatever else is in the request"
     harness.recover()
     assert harness.rank("q", ITEMS, "once") == first
     harness.restart()
@@ -163,7 +163,7 @@ def test_the_same_event_id_is_the_same_ranking(harness):
 def test_concurrent_requests_with_one_event_id(harness):
     async def many() -> Any:
         return await asyncio.gather(
-            *[harness.service.rank("default", [RankRequest("q", ITEMS[n % 3 :], event_id="e")]) for n in range(50)]
+            *[harness.service.rank("default", [RankRequest("q", ITEMS, event_id="e")]) for _ in range(50)]
         )
 
     answers = harness.run(many())
@@ -171,12 +171,14 @@ def test_concurrent_requests_with_one_event_id(harness):
     assert harness.info().lists == 1
 
     async def others() -> Any:
-        calls = [harness.service.rank("default", [RankRequest(query, ITEMS, event_id="f")]) for query in "pq"]
+        requests = [RankRequest("q", ITEMS, event_id="f"), RankRequest("p", ITEMS, event_id="f")]
+        requests.append(RankRequest("q", ITEMS[:2], event_id="f"))
+        calls = [harness.service.rank("default", [request]) for request in requests]
         return await asyncio.gather(*calls, return_exceptions=True)
 
-    good, bad = harness.run(others())
+    good, *bad = harness.run(others())
     assert good[0].event_id == "f"
-    assert bad.status == 409
+    assert [error.status for error in bad] == [409, 409]
 
 
 def test_an_impression_that_the_log_has_forgotten(tmp_path):
@@ -409,25 +411,85 @@ def test_candidates_that_vanish_before_the_end_of_an_impression(contextual):
 @pytest.mark.parametrize(
     ("feedback", "clicks"),
     [
-        ([1], [1]), ([3], [3]), (["second"], [2]), ([{"id": 7}], [3]), ([1, "second"], [1, 2]), ([1, 1, "first"], [1]),
-        ([], []), (None, []), ([3, 1], [1, 3]),
+        ([7], [3]), (["second"], [2]), ([{"id": 7}], [3]), ([{"position": 1}, "second"], [1, 2]), ([], []), (None, []),
+        ([{"position": 1}, {"position": 1}, "first"], [1]), ([7, {"position": 1}], [1, 3]),
     ],
 )  # fmt: skip
 def test_clicks_by_id_and_by_position(tmp_path, feedback, clicks):
     with Harness(tmp_path, ranker={"mode": "shadow"}) as harness:
         harness.rank("q", ["first", "second", 7], "e")
         given = None if feedback is None else [Clicked(**c) if isinstance(c, dict) else c for c in feedback]
-        result = harness.feedback("e", given)
+        (result,) = harness.run(harness.service.feedback("default", [Feedback("e", given)]))
         assert (result.outcome, result.clicks) == ("counted", len(clicks))
         (final,) = [record for _, record in harness.log() if isinstance(record, Final)]
         assert (final.clicks, final.how, final.shown) == (clicks, "feedback", None)
+
+
+def test_a_ranking_taken_back_before_it_is_known(tmp_path):
+    """The request may still be queued somewhere when its caller has given up."""
+    with Harness(tmp_path, ranker={"wait": 100, "forget_items": 1000}) as harness:
+        for n, between in enumerate([lambda: None, harness.recover, harness.restart, harness.checkpoint]):
+            assert harness.outcome(f"e{n}", shown=0) == "withdrawn"
+            between()
+            assert harness.outcome(f"e{n}", shown=0) == "withdrawn"
+            assert len(harness.shown("q", ITEMS, f"e{n}")) == 3
+            assert (harness.outcome(f"e{n}", [1]), harness.outcome(f"e{n}", shown=0)) == ("refused", "withdrawn")
+
+        async def at_once(event: str, *, late: bool) -> None:
+            calls = [
+                lambda: harness.service.rank("default", [RankRequest("q", ITEMS, event_id=event)]),
+                lambda: harness.service.feedback("default", [Feedback(event, shown=0)]),
+            ]
+            await asyncio.gather(*[call() for call in (calls if late else calls[::-1])])
+
+        for event, late in (("before", False), ("after", True)):
+            harness.run(at_once(event, late=late))
+            assert harness.outcome(event, [1]) == "refused"
+        assert harness.outcome("too early", shown=0) == "withdrawn"
+        harness.advance(101)
+        harness.rank("q", ITEMS, "too early")
+        harness.advance(101)
+        info = harness.info()
+        assert (info.lists, info.steps, info.pending) == (7, 1, 0), "an id is remembered for the feedback window"
+        harness.outcome("other", shown=0)
+        assert list(harness.state.rankers["default"].withdrawn) == ["other"]
+        assert not differences(harness.dump(), harness.dump_of_log())
+
+
+def test_killed_before_the_withdrawal_is_settled(tmp_path, monkeypatch):
+    with Harness(tmp_path, ranker={"wait": 100, "forget_items": 1000}) as harness:
+        harness.feedback("e", shown=0)
+
+        async def killed(*_: object) -> None: ...
+
+        with monkeypatch.context() as patch:
+            patch.setattr(harness.service, "_take_back", killed)
+            harness.rank("q", ITEMS, "e")
+        harness.recover()
+        assert harness.info().pending == 1
+        harness.advance(101)
+        assert (harness.info().pending, harness.info().steps) == (0, 0)
+        assert harness.outcome("e", shown=0) == "withdrawn"
+
+
+def test_clicks_that_were_collected_are_not_taken_back(tmp_path):
+    with Harness(tmp_path, ranker={"second_click": "update", "wait": 100}) as harness:
+        for event in "ef":
+            harness.rank("q", ITEMS, event)
+        harness.feedback("e", [2])
+        assert harness.outcome("e", shown=0) == "refused"
+        assert harness.outcome("f", shown=0) == "withdrawn"
+        assert harness.outcome("f", [2]) == "refused"
+        harness.advance(101)
+        assert (harness.info().steps, harness.info().clicks) == (1, 1)
+        assert harness.outcome("e", shown=0) == "refused"
 
 
 def test_malformed_feedback(harness):
     harness.rank("q", ITEMS, "e")
     for clicks, shown, says in (
         ([0], None, "position 0"), ([4], None, "position 4"), ([-1], None, "position -1"), (["z"], None, "'z' is not"),
-        ([10**30], None, "position"), ([3], 2, "only 2 items were shown"), ([], 0, "shown=0"), ([], 4, "shown=4"),
+        ([10**30], None, "position"), ([3], 2, "only 2 items were shown"), ([], -1, "shown=-1"), ([], 4, "shown=4"),
     ):  # fmt: skip
         with harness.refused(422, says):
             harness.feedback("e", clicks, shown=shown)
@@ -672,9 +734,10 @@ def test_settings_that_keep_what_was_learnt(harness):
     how = {"policy": "CascadeUCB1", "k": 3, "wait": 100, "forget_items": 1000}
     harness.rank("q", ITEMS, "e")
     harness.feedback("e", [1])
-    for change in ({"mode": "shadow"}, {"holdout": 0.5}, {"wait": 50}, {"silence": "drop"}, {"context": ["x"]}):
+    changes = [{"mode": "shadow"}, {"holdout": 0.5}, {"wait": 50}, {"silence": "drop"}, {"context": ["x"]}]
+    for change in [*changes, {"k": 4}, {"k": 2}]:
         assert harness.put(**how | change).steps == 1
-    for change in ({"k": 4}, {"seed": 1}, {"horizon": 5}, {"policy": "CascadeUCB1:exploration=2"}):
+    for change in ({"seed": 1}, {"horizon": 5}, {"policy": "CascadeUCB1:exploration=2"}):
         assert harness.put(**how | change).steps == 0
         assert harness.put(**how).queries == 0
         with harness.refused(404, "has no such query"):
@@ -682,6 +745,32 @@ def test_settings_that_keep_what_was_learnt(harness):
         harness.rank("q", ITEMS, str(change))
         harness.feedback(str(change), [1])
         assert harness.info().steps == 1
+
+
+@pytest.mark.parametrize("policy", ["CascadeUCB1", "CascadeSWUCB:window=5", "PBMUCB", "PriorRegimeTS:hash_bits=6"])
+@pytest.mark.parametrize("tiny", [False, True])
+def test_k_changes_while_it_learns(tmp_path, policy, tiny):
+    """Queries in memory and in snapshots, changed at once and later, and the log alone: the same state."""
+    chance = random.Random(3)
+    how = {"policy": policy, "wait": 100, "forget_items": 1000}
+    with Harness(tmp_path, policy, tiny=tiny, ranker=how) as harness:
+        for n in range(60):
+            query = f"q{chance.randrange(4)}"
+            harness.rank(query, "abcdefgh", f"e{n}")
+            if n % 3:
+                harness.feedback(f"e{n - chance.randrange(3)}", [1])
+            if n % 7 == 0:
+                harness.put(**how, k=chance.choice([1, 2, 5, 8]))
+            if n % 11 == 0:
+                harness.checkpoint()
+            if tiny:
+                harness.evict()
+            if n % 17 == 0:
+                harness.recover()
+        assert harness.info().steps > 20
+        harness.advance(101)
+        assert harness.info().steps == 60
+        assert not differences(harness.dump(), harness.dump_of_log())
 
 
 def test_a_start_appends_no_records(tmp_path):
@@ -765,14 +854,14 @@ def test_served_rankings_equal_those_of_the_library(tmp_path, spec, tiny):
     users = random.Random(7)
     with Harness(tmp_path, spec, tiny=tiny, ranker={"seed": seed, "horizon": horizon}) as harness:
         for t in range(1, 301 if not tiny else 61):
-            answer = harness.rank("q", list(range(L)), f"x:{t}")
+            answer = harness.rank("q", list(range(L)), f"x:{t}", draw=t)
             ranking = learner.rank()
             assert [item.id for item in answer.items] == list(ranking)
             assert answer.step == t
             clicks = [position for position, item in enumerate(ranking, 1) if users.random() < item / 20]
             vector = [int(position in clicks) for position in range(1, k + 1)]
             learner.update(ranking, vector)
-            assert harness.outcome(f"x:{t}", clicks) == "counted"
+            assert harness.outcome(f"x:{t}", [Clicked(position=click) for click in clicks]) == "counted"
             if tiny:
                 harness.evict()
             if t % 25 == 0:
@@ -794,7 +883,7 @@ def test_answers_do_not_depend_on_the_memory(tmp_path, policy):
                 items = chance.sample(range(9), chance.randint(2, 9))
                 out.append(harness.rank(query, items, f"e:{n}"))
                 if chance.random() < 0.7:
-                    out.append(harness.feedback(f"e:{chance.randint(0, n)}", [1]))
+                    out.append(harness.feedback(f"e:{chance.randint(0, n)}", [Clicked(position=1)]))
                 if chance.random() < 0.1:
                     harness.advance(60)
                 if chance.random() < 0.05:

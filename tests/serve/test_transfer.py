@@ -101,8 +101,8 @@ def test_from_one_service_to_another(tmp_path, spec):
     with Harness(tmp_path / "one", spec) as one, Harness(tmp_path / "other", spec, tiny=True) as other:
         for n in range(60):
             query = ("q", "a/b", "")[n % 3]
-            shown = one.shown(query, [*ITEMS, n % 7], f"e:{n}")
-            one.feedback(f"e:{n}", [1] if isinstance(shown[0], int) else [shown[0]])
+            one.rank(query, [*ITEMS, n % 7], f"e:{n}")
+            one.feedback(f"e:{n}", [1])
         states = one.export()
         assert sorted(states) == ["", "a/b", "q"]
         assert other.import_(states).counted == 3
@@ -126,9 +126,12 @@ def test_states_of_other_settings_and_damaged_states(tmp_path):
         state = harness.export()["q"]
         harness.put("other", policy="CascadeDUCB", k=3)
         harness.put("longer", policy="CascadeUCB1", k=4)
-        for ranker in ("other", "longer"):
-            with harness.refused(422, "query 'q': of CascadeUCB1 with k=3"):
-                harness.import_({"q": state}, ranker)
+        harness.put("shorter", policy="CascadeUCB1", k=2)
+        with harness.refused(422, "query 'q': of CascadeUCB1, this ranker has CascadeDUCB"):
+            harness.import_({"q": state}, "other")
+        for ranker, k in (("longer", 4), ("shorter", 2)):
+            harness.import_({"q": state}, ranker)
+            assert len(harness.shown("q", ITEMS, ranker=ranker)) == k
         for damaged in (
             b"",
             b"x",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import repeat
 from sys import getsizeof
 from typing import Any, NamedTuple
@@ -377,13 +378,7 @@ class Learner:
         """Add new items, with ``more`` free slots if there are not enough."""
         spare: list[int] = []
         if len(new) > len(self._free):
-            grown = len(self._slots) + len(new) - len(self._free) + more
-            width = self.compiled.problem.features
-            if width and not self._described:
-                width = len(one_hot(grown))
-            self._free += range(len(self._slots), grown)
-            self._slots += [None] * (grown - len(self._slots))
-            self._relayout(replace(self.compiled.problem, L=grown, features=width))
+            self._widen(len(self._slots) + len(new) - len(self._free) + more, self.k)
             spare = self._free[len(new) :]
         slots, self._free = self._free[: len(new)], self._free[len(new) :]
         self._token = self._token.copy()
@@ -396,6 +391,15 @@ class Learner:
             table = self._views()["features"]
             table[slots] = np.eye(len(table))[slots] if rows is None else rows
         self._forget(slots + spare)
+
+    def _widen(self, slots: int, k: int) -> None:
+        """Have so many slots and positions; new slots are free."""
+        width = self.compiled.problem.features
+        if width and not self._described:
+            width = len(one_hot(slots))
+        self._free += range(len(self._slots), slots)
+        self._slots += [None] * (slots - len(self._slots))
+        self._relayout(replace(self.compiled.problem, L=slots, K=k, features=width))
 
     def renew(self, items: Iterable[Item], *, features: Any = None) -> None:
         """Forget everything learnt about items, because they have become others."""
@@ -428,6 +432,25 @@ class Learner:
         self._free += gone
         self._moved()
         self._forget(gone)
+
+    def resized(self, k: int) -> Learner:
+        """An independent copy that can show more items, up to ``k``, and has learnt the same.
+
+        Raises ValueError if the policy's state for another ``k`` is another one.
+        """
+        problem = self.compiled.problem
+        check_integer("k", k, self.k)
+        L = max(len(self._slots), k) if self._sparse else len(self._slots)
+        before, after = (self.policy.fields(self.policy.parameters(replace(problem, L=L, K=K))) for K in (self.k, k))
+        if any(field.shape(L, self.k) > after[name].shape(L, k) for name, field in before.items()):
+            raise ValueError(f"k={k}: must be {self.k}, since the state of {self.policy.spec} depends on it")
+        other = self.copy()
+        new = range(len(self._slots), L)
+        other._widen(L, k)
+        if new:
+            other._moved()
+            other._forget([*new])
+        return other
 
     # -- saving ----------------------------------------------------------------------------------------------------
 
@@ -717,6 +740,20 @@ class Learner:
         if more:
             self._token = np.append(self._token, np.full(more, token_of(None), np.int64))
         self._compile(new)
+
+
+@lru_cache(maxsize=256)
+def keeps_learning(policy: Policy, k: int, more: int, horizon: int | None) -> bool:
+    """True if learners that show up to ``k`` items can show more, and continue with what they have learnt: the state of
+    one that is widened before it begins is that of one that begins so.
+    """
+    narrow, wide = (policy.start(range(more), K, horizon=horizon, slots=more) for K in (k, more))
+    try:
+        widened = narrow.resized(more)
+    except ValueError:
+        return False
+    same_floats = np.array_equal(widened._floats, wide._floats, equal_nan=True)
+    return bool(same_floats and np.array_equal(widened._ints, wide._ints))
 
 
 def load(path: str | os.PathLike[str]) -> Learner:

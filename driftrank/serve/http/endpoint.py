@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 from driftrank.serve.http.operation import Need, Operation
 from driftrank.serve.http.origin import check_origin
 from driftrank.serve.http.problems import Refused, nothing_at, refused
-from driftrank.serve.keys import Access, Keys
+from driftrank.serve.keys import Access, Keys, hashed
 from driftrank.serve.rate import Rates
 from driftrank.serve.service import Service
 
@@ -121,6 +121,12 @@ class Unmatched:
         """The methods of a path."""
         matching = [r for r in self._routes if r.matches({**scope, "path": path})[0] is not Match.NONE]
         return set().union(*(route.methods or () for route in matching))
+
+
+def caller(request: Request) -> str:
+    """The sender of a request, for the log of operations."""
+    key = _presented(request.scope[HEADERS], page=False)
+    return "no key" if key is None else f"key {hashed(key)[7:15]}"
 
 
 def count_array(request: Request, n: int) -> None:

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from driftrank.serve.http.endpoint import HEADERS, LABEL, OPERATION
-from driftrank.serve.http.problems import Refused, document, nothing_at
+from driftrank.serve.http.problems import Refused, document
 from driftrank.serve.log.store.base import StoreError
 from driftrank.serve.logging import REQUEST_ID, TRACE
 from driftrank.serve.service import Service
@@ -80,8 +80,6 @@ class Gate:
         try:
             if len(path) > _MAX_PATH:
                 raise Refused(414, "Path too long", f"path: must be no longer than {_MAX_PATH} characters")
-            if "\n" in path:  # Starlette's patterns ignore it at the end, and do not match it elsewhere
-                raise nothing_at(path)
             if path not in _ALWAYS and self._overloaded():
                 self._metrics.add("requests_refused", ("overload",))
                 detail = "too many requests in progress (max_requests)"

@@ -29,7 +29,8 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
         "description": "A query; it may contain slashes.",
         "example": "running shoes",
     },
-    "event_id": {"schema": {"type": "string"}, "description": "The id of a ranking.", "example": "visit-1"},
+    "number": {"schema": {"type": "integer"}, "description": "The number of an operation.", "example": "1"},
+    "event_id": {"schema": {"type": "string"}, "description": "The id of a ranking.", "example": "example-1"},
 }
 _KEYS = {
     "bearer": {"type": "http", "scheme": "bearer"},

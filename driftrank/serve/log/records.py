@@ -5,7 +5,7 @@ Tags and the names in the stored JSON are a promise: a later version reads the s
 
 from __future__ import annotations
 
-from msgspec import Struct, field, json
+from msgspec import UNSET, Struct, UnsetType, field, json
 
 from driftrank.wire import ItemId, RankerSettings
 
@@ -40,6 +40,7 @@ class Ranked(Struct, frozen=True, tag="ranked", tag_field="kind", omit_defaults=
     places: list[int] = []
     #: scores, features and context of the items shown, for the shared model; packed, None: there are none
     described: bytes | None = None
+    asked: int = 0  #: a digest of query, candidates and k as requested (0: unknown)
 
 
 class Activated(Struct, frozen=True, tag="activated", tag_field="kind"):
@@ -62,15 +63,23 @@ class Clicked(Struct, frozen=True, tag="clicked", tag_field="kind", omit_default
 
 
 class Final(Struct, frozen=True, tag="final", tag_field="kind", omit_defaults=True):
-    """The end of an impression: by feedback, by silence, or dropped."""
+    """The end of an impression: by feedback, by silence, dropped, or withdrawn."""
 
     ranker: str
     event_id: str = field(name="event")
     time: float
-    how: str  #: feedback, silence or dropped
+    how: str  #: feedback, silence, dropped or withdrawn
     clicks: list[int] = []
     shown: int | None = None
     client_time: float | str | None = field(name="said", default=None)
+
+
+class Withdrawn(Struct, frozen=True, tag="withdrawn", tag_field="kind"):
+    """An impression that is not known here was taken back: if it still comes, nothing is learnt from it."""
+
+    ranker: str
+    event_id: str = field(name="event")
+    time: float
 
 
 class Lost(Struct, frozen=True, tag="lost", tag_field="kind"):
@@ -105,13 +114,20 @@ class RankerSet(Struct, frozen=True, tag="ranker", tag_field="kind"):
     time: float
     settings: RankerSettings
     chosen: bool = True  #: the policy was named; otherwise it is the default of the version that wrote this
+    #: a change of k alone keeps what was learnt, if it can be; earlier versions began again
+    keep: bool | UnsetType = UNSET
+    by: str | UnsetType = UNSET  #: whose request it was, as in other records
+    steps: int | UnsetType = UNSET  #: the rankings that it had learnt from, as in other records
+    undoes: int | UnsetType = UNSET  #: the record that is undone
 
 
-class RankerDeleted(Struct, frozen=True, tag="ranker-deleted", tag_field="kind"):
+class RankerDeleted(Struct, frozen=True, tag="ranker-deleted", tag_field="kind", omit_defaults=True):
     """A ranker was deleted."""
 
     ranker: str
     time: float
+    by: str = ""
+    steps: int = 0
 
 
 class Reset(Struct, frozen=True, tag="reset", tag_field="kind", omit_defaults=True):
@@ -121,6 +137,9 @@ class Reset(Struct, frozen=True, tag="reset", tag_field="kind", omit_defaults=Tr
     time: float
     query: str | None = None
     gone: bool = False  #: the query was deleted
+    by: str = ""
+    steps: int = 0
+    undoes: int = 0
 
 
 class Imported(Struct, frozen=True, tag="imported", tag_field="kind"):
@@ -132,7 +151,18 @@ class Imported(Struct, frozen=True, tag="imported", tag_field="kind"):
     state: bytes
 
 
-Record = Ranked | Activated | Clicked | Final | Lost | Warm | RankerSet | RankerDeleted | Reset | Imported
+class SharedImported(Struct, frozen=True, tag="shared-imported", tag_field="kind"):
+    """The shared model of a ranker was restored."""
+
+    ranker: str
+    time: float
+    state: bytes
+
+
+Record = (
+    Ranked | Activated | Clicked | Final | Withdrawn | Lost | Warm | RankerSet | RankerDeleted | Reset | Imported
+    | SharedImported
+)  # fmt: skip
 
 _encoder = json.Encoder()
 _decoder = json.Decoder(Record)
@@ -147,6 +177,10 @@ decode = _decoder.decode
 def ranked_id(ranker: str, created: int, event_id: str) -> str:
     """``created``: the record that created the ranker, which tells it from a deleted one of the same name."""
     return f"r/{ranker}/{created}/{event_id}"
+
+
+def withdrawn_id(ranker: str, created: int, event_id: str) -> str:
+    return f"x/{ranker}/{created}/{event_id}"
 
 
 # records about an impression are identified by its record's number, too: once the log has forgotten the impression, its

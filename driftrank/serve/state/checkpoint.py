@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType, field, msgpack
 
 from driftrank.serve.state.ranker import Ranker
 from driftrank.serve.state.waiting import WaitingImpressions
-from driftrank.wire import RankerSettings
+from driftrank.wire import OperationLogged, RankerSettings
 
 #: names of snapshots
 CHECKPOINT = "checkpoint"
@@ -31,12 +31,15 @@ class _SavedRanker(Struct):
     deferred: dict[int, int]
     chosen: bool = True
     shared: int | UnsetType = UNSET  #: the record of the snapshot of the shared model, if it has learnt anything
+    withdrawn: dict[str, float] | UnsetType = UNSET
+    sizes: list[tuple[int, int]] | UnsetType = UNSET
 
 
 class _Saved(Struct):
     clock: float
     rankers: dict[str, _SavedRanker]
     outdated: list[str]
+    operations: list[OperationLogged] | UnsetType = UNSET
 
 
 class Checkpoint(NamedTuple):
@@ -45,21 +48,24 @@ class Checkpoint(NamedTuple):
     clock: float
     rankers: dict[str, Ranker]
     outdated: set[str]
+    operations: list[OperationLogged]
 
     def to_bytes(self) -> bytes:
         rankers = {
             name: _SavedRanker(
                 r.created, r.settings, r.since, r.queries, r.impressions, r.steps, r.clicks, r.waiting.to_bytes(),
-                r.collected, r.deferred, r.chosen, r.shared_seq or UNSET,
+                r.collected, r.deferred, r.chosen, r.shared_seq or UNSET, r.withdrawn or UNSET,
+                r.sizes or UNSET,
             )
             for name, r in self.rankers.items()
         }  # fmt: skip
-        return msgpack.encode(_Saved(self.clock, rankers, sorted(self.outdated)))
+        return msgpack.encode(_Saved(self.clock, rankers, sorted(self.outdated), self.operations or UNSET))
 
     @classmethod
     def from_bytes(cls, body: bytes) -> Self:
         saved = msgpack.decode(body, type=_Saved)
-        return cls(saved.clock, {name: _ranker(name, its) for name, its in saved.rankers.items()}, {*saved.outdated})
+        rankers = {name: _ranker(name, its) for name, its in saved.rankers.items()}
+        return cls(saved.clock, rankers, {*saved.outdated}, saved.operations or [])
 
 
 def _ranker(name: str, saved: _SavedRanker) -> Ranker:
@@ -69,6 +75,7 @@ def _ranker(name: str, saved: _SavedRanker) -> Ranker:
     out.waiting = WaitingImpressions.from_bytes(saved.waiting)
     out.collected, out.deferred = saved.collected, saved.deferred
     out.shared_seq = saved.shared or 0
+    out.withdrawn, out.sizes = saved.withdrawn or {}, saved.sizes or []
     return out
 
 

@@ -13,7 +13,7 @@ from driftrank.serve.log.records import (
     final_id,
     ranked_id,
 )
-from driftrank.serve.log.store.base import Store, StoreDamaged
+from driftrank.serve.log.store.base import Readable, StoreDamaged
 
 #: impressions in memory: at most so many, of about so many bytes. One of ten candidates takes 2 kB, one of a thousand
 #: candidates of its own takes a hundred
@@ -24,7 +24,7 @@ KEPT_BYTES = 64_000_000
 class Impression:
     """A ranking that was served, from then until its end."""
 
-    __slots__ = ("final", "nbytes", "opened_at", "opened_by", "ranked", "seq")
+    __slots__ = ("delivered", "ended_by", "final", "nbytes", "opened_at", "opened_by", "ranked", "seq")
 
     def __init__(self, seq: int, ranked: Ranked) -> None:
         self.seq = seq
@@ -32,6 +32,8 @@ class Impression:
         self.opened_by: int | None = None if ranked.defer else seq  #: the record that opened its feedback window
         self.opened_at = ranked.time  #: when
         self.final: Final | None = None
+        self.ended_by: int | None = None  #: its record, which a replay may not have reached yet
+        self.delivered = False  #: the answer was sent, as far as this process knows
         rows = ranked.features or ()
         ids = len(ranked.shown) + len(ranked.items or ())
         self.nbytes = 1000 + 100 * ids + sum(60 + 32 * len(row) for row in rows)  #: in memory, about
@@ -40,7 +42,7 @@ class Impression:
 class Impressions:
     """The impressions of all rankers. Holds nothing that is not in the log; the state keeps those in memory current."""
 
-    def __init__(self, store: Store, kept: int = KEPT, kept_bytes: int = KEPT_BYTES) -> None:
+    def __init__(self, store: Readable, kept: int = KEPT, kept_bytes: int = KEPT_BYTES) -> None:
         self._store = store
         self._kept, self._kept_bytes = kept, kept_bytes
         self.nbytes = 0  #: of those in memory
@@ -85,6 +87,7 @@ class Impressions:
         ranked = decode(entry.body)
         assert isinstance(ranked, Ranked)
         found = Impression(entry.seq, ranked)
+        found.delivered = True
         if names[0] in entries:
             activated = decode(entries[names[0]].body)
             assert isinstance(activated, Activated)
@@ -92,7 +95,7 @@ class Impressions:
         if names[1] in entries:
             final = decode(entries[names[1]].body)
             assert isinstance(final, Final)
-            found.final = final
+            found.final, found.ended_by = final, entries[names[1]].seq
         self.add(found)
         return found
 

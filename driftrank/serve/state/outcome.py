@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from driftrank.policies.base import Policy
 from driftrank.serve.log.records import Clicked, Final
 from driftrank.serve.state.impressions import Impression
 from driftrank.wire import FeedbackResult
@@ -14,15 +17,24 @@ def orphan(event_id: str) -> FeedbackResult:
     return FeedbackResult(event_id, "orphan", detail="no ranking has this event_id")
 
 
+def withdrawn(event_id: str) -> FeedbackResult:
+    """An impression that was taken back, perhaps before it was known."""
+    return FeedbackResult(event_id, "withdrawn")
+
+
 def unrecorded(
-    impression: Impression, window: float, now: float, clicks: list[int], shown: int | None
+    impression: Impression, window: float, now: float, clicks: list[int], shown: int | None, *, collected: bool = False
 ) -> FeedbackResult | None:
-    """The outcome of feedback that changes nothing; None if it is to be recorded."""
+    """The outcome of feedback that changes nothing; None if it is to be recorded. ``collected``: there are clicks."""
     event_id = impression.ranked.event_id
-    if impression.opened_by is None:
-        return FeedbackResult(event_id, "inactive", detail="the ranking was deferred and is not activated")
     if impression.final is not None:
         return after_end(impression.final, clicks, shown)
+    if impression.opened_by is None:
+        if shown == 0:
+            return None
+        return FeedbackResult(event_id, "inactive", detail="the ranking was deferred and is not activated")
+    if shown == 0 and collected:
+        return FeedbackResult(event_id, "refused", detail="clicks were collected before")
     if now >= impression.opened_at + window:
         return FeedbackResult(event_id, "late", detail=_OVER)
     return None
@@ -30,6 +42,10 @@ def unrecorded(
 
 def after_end(final: Final, clicks: list[int], shown: int | None) -> FeedbackResult:
     """Feedback on an impression that has ended."""
+    if final.how == "withdrawn":
+        if shown == 0:
+            return withdrawn(final.event_id)
+        return FeedbackResult(final.event_id, "refused", detail="the ranking was taken back before")
     if final.how != "feedback":
         return FeedbackResult(final.event_id, "late", detail=_OVER)
     if (final.clicks, final.shown) == (clicks, shown):
@@ -45,26 +61,40 @@ def repeated(record: Clicked | Final, impression: Impression, *, reset: bool) ->
     return after_end(impression.final, record.clicks, record.shown)
 
 
-def collected(record: Clicked, impression: Impression, clicks: list[int] | None, *, reset: bool) -> FeedbackResult:
+def unused(policy: Policy, clicks: Sequence[int]) -> str | None:
+    """A warning if the policy does not use all clicks."""
+    if len(clicks) < 2 or policy.feedback != "first":
+        return None
+    return f"{policy.spec} learns from the first click only, at position {clicks[0]}"
+
+
+def collected(
+    record: Clicked, impression: Impression, clicks: list[int] | None, *, reset: bool, policy: Policy
+) -> FeedbackResult:
     """Clicks that were folded; ``clicks`` are all those collected, None if the feedback window was over."""
     if reset:
         return _forgotten(record)
     if clicks is not None:
-        return FeedbackResult(record.event_id, "collected", len(clicks))
+        return FeedbackResult(record.event_id, "collected", len(clicks), warning=unused(policy, clicks))
     if impression.final is not None:
         return after_end(impression.final, record.clicks, record.shown)
     return FeedbackResult(record.event_id, "late", detail=_OVER)
 
 
-def counted(record: Final, *, waited: bool, holdout: bool, reset: bool, error: str | None = None) -> FeedbackResult:
+def counted(
+    record: Final, *, waited: bool, holdout: bool, reset: bool, policy: Policy, error: str | None = None
+) -> FeedbackResult:
     """The end of an impression that was folded. ``waited``: its feedback window was open until then."""
+    if record.how == "withdrawn":
+        return withdrawn(record.event_id)
     if not waited:
         return FeedbackResult(record.event_id, "late", detail=_OVER)
     if holdout:
         return FeedbackResult(record.event_id, "holdout", len(record.clicks))
     if reset:
         return _forgotten(record)
-    return FeedbackResult(record.event_id, "counted", len(record.clicks), error and f"not learnt: {error}")
+    detail, warning = error and f"not learnt: {error}", unused(policy, record.clicks)
+    return FeedbackResult(record.event_id, "counted", len(record.clicks), detail, warning)
 
 
 def _forgotten(record: Clicked | Final) -> FeedbackResult:

@@ -6,7 +6,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 
-from driftrank.serve.log.store.base import Snapshot, Store
+from driftrank.serve.log.store.base import Readable, Snapshot
 from driftrank.serve.state.query import Query
 
 _log = logging.getLogger("driftrank.serve")
@@ -18,7 +18,7 @@ QueryKey = tuple[str, str]
 class QueryTable:
     """The queries of all rankers. Those in memory are iterated least recently used first."""
 
-    def __init__(self, store: Store, loaded: Callable[[], None]) -> None:
+    def __init__(self, store: Readable, loaded: Callable[[], None]) -> None:
         self._store = store
         self._loaded = loaded  # called when a query was read from its snapshot
         self._in_memory: OrderedDict[QueryKey, Query] = OrderedDict()

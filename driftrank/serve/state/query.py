@@ -55,14 +55,15 @@ class Query:
     """The state of one query. Changed only by folding records."""
 
     __slots__ = (
-        "all_seen", "clicks", "described", "impressions", "learner", "nbytes", "now", "places", "seen", "seq", "since",
-        "sweep", "version",
+        "all_seen", "clicks", "described", "impressions", "learner", "nbytes", "now", "places", "resized", "seen",
+        "seq", "since", "sweep", "version",
     )  # fmt: skip
 
     def __init__(self, learner: Learner, since: int) -> None:
         self.learner = learner
         self.since = since  #: the first record of its generation
         self.seq = since  #: the last record folded into it
+        self.resized = since  #: no change of k up to this record is left to be applied
         self.version = 0  #: incremented by every change
         self.impressions = 0
         self.clicks = 0
@@ -87,9 +88,23 @@ class Query:
             tables += getsizeof(self.described) + sum(map(getsizeof, self.described.values()))
         self.nbytes = self.learner.nbytes + _AROUND + tables
 
-    def fits(self, policy: Policy, k: int) -> bool:
-        """True if it can be a query of a ranker with these."""
-        return self.learner.policy == policy and self.learner.k == k
+    def fit(self, policy: Policy, k: int) -> None:
+        """Make it a query of a ranker with these; raises ``ValueError`` if it cannot be."""
+        learner = self.learner
+        if learner.policy != policy:
+            raise ValueError(f"of {learner.policy.spec}, this ranker has {policy.spec}")
+        if learner.k < k:
+            self.learner = learner.resized(k)
+            self.measure()
+
+    def resize(self, changes: Sequence[tuple[int, int]]) -> None:
+        """Apply changes of k, each with its record: those that it has not seen."""
+        for seq, k in changes:
+            if seq > self.resized and self.learner.k < k:
+                self.learner = self.learner.resized(k)
+                self.version += 1
+        self.resized = changes[-1][0]
+        self.measure()
 
     def last_offered(self, item: ItemId) -> float:
         return max(self.seen.get(item, 0.0), self.all_seen)
@@ -222,7 +237,7 @@ class Query:
             raise ValueError(f"a query in format {saved.format}, this version reads {_FORMAT}")
         out = cls(Learner.from_bytes(saved.learner), saved.since)
         out.seq, out.impressions, out.clicks = saved.seq, saved.impressions, saved.clicks
-        out.now, out.all_seen, out.sweep = saved.now, saved.all_seen, saved.sweep
+        out.now, out.all_seen, out.sweep, out.resized = saved.now, saved.all_seen, saved.sweep, saved.seq
         items: list[ItemId] = out.learner.items  # type: ignore[assignment]
         out.seen = dict(zip(items, saved.seen, strict=True))
         if saved.places:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from driftrank.policies.base import Policy
-from driftrank.policies.learner.learner import Learner
+from driftrank.policies.learner.learner import Learner, keeps_learning
 from driftrank.policies.learner.shared_model import SharedModel
 from driftrank.policies.parameters import seconds
 from driftrank.serve.settings import policy_of
 from driftrank.serve.state.query import new_learner
 from driftrank.serve.state.waiting import WaitingImpressions
 from driftrank.wire import ItemId, RankerSettings
+
+#: settings whose change begins a new generation, except for k if the state of the policy does not depend on it
+_RESTART = ("policy", "k", "seed", "horizon")
+#: event ids taken back before they came that are remembered at most
+_MOST_WITHDRAWN = 100_000
 
 
 class Ranker:
@@ -28,8 +33,12 @@ class Ranker:
         self.waiting = WaitingImpressions()
         #: by such a record: the clicks collected so far, and the number of items shown
         self.collected: dict[int, tuple[list[int], int | None]] = {}
+        #: event ids that were taken back before they came, oldest first, and when
+        self.withdrawn: dict[str, float] = {}
         #: from the record of an activation to that of its impression
         self.deferred: dict[int, int] = {}
+        #: of this generation: the records that changed k, and k
+        self.sizes: list[tuple[int, int]] = []
         self._shared: SharedModel | None = None
         self.shared_seq = 0  #: the last record from which the shared model learnt; 0: none
         self.shared_stored = 0  #: the same, of its snapshot
@@ -45,6 +54,25 @@ class Ranker:
         self.spec = self.policy.spec
         self.feedback_window = seconds("wait", settings.wait)
         self.item_retention = seconds("forget_items", settings.forget_items)
+
+    def costs(self, settings: RankerSettings) -> list[str]:
+        """The changed settings with which it has to begin again. k alone does not count, unless the policy's state is
+        another one with more positions.
+        """
+        changed = [name for name in _RESTART if getattr(self.settings, name) != getattr(settings, name)]
+        if changed == ["k"]:
+            k, after = self.settings.k, settings.k
+            return [] if after < k or keeps_learning(self.policy, k, after, settings.horizon) else changed
+        return changed
+
+    def is_set(self, settings: RankerSettings, chosen: bool) -> bool:
+        """True if these settings would change nothing."""
+        return (self.settings, self.chosen) == (settings, chosen)
+
+    @property
+    def has_learnt(self) -> bool:
+        """True if there is something to lose."""
+        return bool(self.steps or self.shared_seq)
 
     @property
     def shared(self) -> SharedModel | None:
@@ -78,6 +106,21 @@ class Ranker:
         self.steps += 1
         self.clicks += len(clicks)
 
+    def withdraw(self, event_id: str, time: float) -> None:
+        """Remember an event id that is taken back, until an impression that comes within the window has ended."""
+        self.withdrawn.pop(event_id, None)
+        self.withdrawn[event_id] = time
+        while self.withdrawn:
+            first = next(iter(self.withdrawn))
+            if len(self.withdrawn) <= _MOST_WITHDRAWN and self.withdrawn[first] > time - 2 * self.feedback_window:
+                return
+            del self.withdrawn[first]
+
+    def has_withdrawn(self, event_id: str, time: float) -> bool:
+        """True if an impression that came at this time was taken back before."""
+        since = self.withdrawn.get(event_id)
+        return since is not None and time < since + self.feedback_window
+
     def close_window(self, opened_by: int) -> bool:
         """End the feedback window of an impression; True if it was open."""
         self.collected.pop(opened_by, None)
@@ -87,5 +130,6 @@ class Ranker:
     def restart(self, seq: int) -> None:
         """Begin a new generation, which has learnt nothing."""
         self.since = seq
+        self.sizes = []
         self._empty_shared()
         self.queries = self.impressions = self.steps = self.clicks = 0

@@ -24,9 +24,11 @@ from driftrank.serve.log.records import (
     RankerSet,
     Record,
     Reset,
+    SharedImported,
     Warm,
+    Withdrawn,
 )
-from driftrank.serve.log.store.base import Snapshot, Store, StoreError
+from driftrank.serve.log.store.base import Readable, Snapshot, StoreError
 from driftrank.serve.metrics import Metrics, position_label
 from driftrank.serve.state import outcome
 from driftrank.serve.state.checkpoint import CHECKPOINT, COUNTS, Checkpoint, Counts, counts_of, shared_name
@@ -34,11 +36,11 @@ from driftrank.serve.state.impressions import Impression, Impressions
 from driftrank.serve.state.queries import QueryKey, QueryTable
 from driftrank.serve.state.query import PreparedLearner, Query, click_positions, served_list
 from driftrank.serve.state.ranker import Ranker
-from driftrank.wire import FeedbackResult, ItemId
+from driftrank.wire import FeedbackResult, ItemId, OperationLogged
 
 _log = logging.getLogger("driftrank.serve")
-#: settings whose change begins a new generation of a ranker
-_RESTART = ("policy", "k", "seed", "horizon")
+#: operations that are remembered
+_OPERATIONS = 1000
 
 
 class ModelCopy(NamedTuple):
@@ -55,7 +57,7 @@ class ModelCopy(NamedTuple):
 class State:
     """Rankers, their queries and impressions."""
 
-    def __init__(self, store: Store, metrics: Metrics) -> None:
+    def __init__(self, store: Readable, metrics: Metrics) -> None:
         self._store = store
         self.metrics = metrics
         self.seq = 0  #: the last record folded
@@ -69,17 +71,20 @@ class State:
         self.queries = QueryTable(store, lambda: self.metrics.add("loads"))
         #: rankers that were deleted or restarted; snapshots from before may still be stored
         self.outdated: set[str] = set()
+        self.operations: list[OperationLogged] = []  #: the latest, oldest first
         self._counts: Counts | None = None  # after a record that is not folded yet
         self._handlers: dict[type, Callable[[int, Any], FeedbackResult | None]] = {
             Activated: self._activated,
             Clicked: self._clicked,
             Final: self._final,
+            Withdrawn: self._withdrawn,
             Lost: self._lost,
             Warm: self._warm,
             RankerSet: self._ranker_set,
             RankerDeleted: self._ranker_deleted,
             Reset: self._reset,
             Imported: self._imported,
+            SharedImported: self._shared_imported,
         }
 
     def apply(self, seq: int, record: Record, prepared: PreparedLearner | None = None) -> FeedbackResult | None:
@@ -109,7 +114,12 @@ class State:
     def query(self, ranker: Ranker, name: str) -> Query | None:
         if self.rankers.get(ranker.name) is not ranker:  # deleted meanwhile: its queries must not come back
             return None
-        return self.queries.get((ranker.name, name), ranker.since)
+        query = self.queries.get((ranker.name, name), ranker.since)
+        if query is not None and ranker.sizes and query.resized < ranker.sizes[-1][0]:
+            nbytes = query.nbytes
+            query.resize(ranker.sizes)
+            self.queries.nbytes += query.nbytes - nbytes
+        return query
 
     def impression(self, ranker: Ranker, event_id: str) -> Impression | None:
         return self.impressions.get(ranker.name, ranker.created, event_id)
@@ -174,7 +184,7 @@ class State:
 
     def _activated(self, seq: int, record: Activated) -> None:
         ranker, impression = self._found(record)
-        if ranker is not None and impression is not None:
+        if ranker is not None and impression is not None and (impression.ended_by or seq) >= seq:
             impression.opened_by, impression.opened_at = seq, record.time
             ranker.waiting.add(seq, record.time)
             ranker.deferred[seq] = impression.seq
@@ -192,34 +202,36 @@ class State:
             ranker.collected[opened_by] = clicks, shown
             if record.clicks:
                 self._count_delay(record, impression)
-        return outcome.collected(record, impression, clicks, reset=self._learns_nothing(ranker, impression))
+        reset = self._learns_nothing(ranker, impression)
+        return outcome.collected(record, impression, clicks, reset=reset, policy=ranker.policy)
 
     def _final(self, seq: int, record: Final) -> FeedbackResult:
         ranker, impression = self._found(record)
         if ranker is None or impression is None:
             return outcome.orphan(record.event_id)
-        impression.final = record
+        impression.final, impression.ended_by = record, seq
         collected = impression.opened_by in ranker.collected
         waited = impression.opened_by is not None and ranker.close_window(impression.opened_by)
         ranked = impression.ranked
         holdout = ranked.arm == "holdout"
         self.metrics.add("lists_finalised", (record.ranker, ranked.arm, record.how))
         reset, error = False, None
-        if waited and record.how != "dropped":
+        if waited and record.how in ("feedback", "silence"):
             self.metrics.add("clicks", (record.ranker, ranked.arm), len(record.clicks))
             for position in record.clicks:
                 self.metrics.add("clicks_by_position", (record.ranker, position_label(position)))
             if record.clicks and not collected:
                 self._count_delay(record, impression)
             if not holdout:
-                ranking = served_list(ranked, ranker.policy, record.shown)
+                k = ranker.settings.k  # may have become smaller since
+                ranking = served_list(ranked, ranker.policy, k if record.shown is None else min(record.shown, k))
                 if impression.seq >= ranker.since and ranked.ranker_since in (0, ranker.since):
-                    _learn_shared(seq, ranker, ranking, record.clicks)
+                    _learn_shared(seq, ranker, ranking, _within(record.clicks, k))
                 query = self.query(ranker, ranked.query)
                 reset = query is None or _is_reset(impression, ranker, query)
                 if query is not None and not reset:
                     error = self._learn(seq, record, ranked, ranker, query, ranking)
-        return outcome.counted(record, waited=waited, holdout=holdout, reset=reset, error=error)
+        return outcome.counted(record, waited=waited, holdout=holdout, reset=reset, policy=ranker.policy, error=error)
 
     def _count_delay(self, record: Clicked | Final, impression: Impression) -> None:
         delay = record.time - impression.opened_at
@@ -234,7 +246,8 @@ class State:
             return None
         nbytes, alarms, failed = query.nbytes, query.learner.alarm_count, None
         try:
-            query.learn(ranking, record.clicks, record.time, items=ranked.items, features=ranked.features)
+            clicks = _within(record.clicks, ranker.settings.k)
+            query.learn(ranking, clicks, record.time, items=ranked.items, features=ranked.features)
             ranker.count_step(record.clicks)
         except ValueError as error:
             failed = str(error)
@@ -249,6 +262,12 @@ class State:
         self.queries.changed((record.ranker, ranked.query), query, seq, nbytes)
         return failed
 
+    def _withdrawn(self, seq: int, record: Withdrawn) -> FeedbackResult:
+        ranker = self.rankers.get(record.ranker)
+        if ranker is not None:
+            ranker.withdraw(record.event_id, record.time)
+        return outcome.withdrawn(record.event_id)
+
     def _lost(self, seq: int, record: Lost) -> None:
         ranker = self.rankers.get(record.ranker)
         if ranker is not None:
@@ -261,7 +280,7 @@ class State:
         if ranker is None or record.ranker_since not in (0, ranker.since):  # sent again, its batch would count twice
             return
         k = ranker.settings.k  # may have become smaller since the request
-        ranking, clicks = served_list(record, ranker.policy, k), [click for click in record.clicks if click <= k]
+        ranking, clicks = served_list(record, ranker.policy, k), _within(record.clicks, k)
         _learn_shared(seq, ranker, ranking, clicks)
         query = self.query(ranker, record.query)
         if query is not None and query.seq >= seq:
@@ -285,11 +304,26 @@ class State:
         ranker = self.rankers.get(record.ranker)
         if ranker is None:
             self.rankers[record.ranker] = Ranker(record.ranker, record.settings, seq, chosen=record.chosen)
+            self._log(seq, record, "created", self.rankers[record.ranker], after=record.settings)
             return
         before = ranker.settings
+        new_k = before.k != record.settings.k
+        begins = bool(ranker.costs(record.settings)) or (new_k and not record.keep)
         ranker.set(record.settings, chosen=record.chosen)
-        if any(getattr(before, name) != getattr(record.settings, name) for name in _RESTART):
+        discarded = (record.steps or 0) if begins else None
+        self._log(seq, record, "changed", ranker, before=before, after=record.settings, discarded=discarded)
+        if begins:
             self._restart(ranker, seq)
+        elif new_k:
+            ranker.sizes.append((seq, record.settings.k))
+
+    def _log(self, seq: int, record: RankerSet | RankerDeleted | Reset, kind: Any, ranker: Ranker, **more: Any) -> None:
+        undoes = getattr(record, "undoes", 0) or None
+        entry = OperationLogged(
+            seq, record.time, record.ranker, kind, record.by or "unknown", undoes=undoes, created=ranker.created, **more
+        )
+        self.operations.append(entry)
+        del self.operations[:-_OPERATIONS]
 
     def _restart(self, ranker: Ranker, seq: int) -> None:
         ranker.restart(seq)
@@ -297,7 +331,9 @@ class State:
         self.queries.drop_ranker(ranker.name)
 
     def _ranker_deleted(self, seq: int, record: RankerDeleted) -> None:
-        if self.rankers.pop(record.ranker, None) is not None:
+        ranker = self.rankers.pop(record.ranker, None)
+        if ranker is not None:
+            self._log(seq, record, "deleted", ranker, before=ranker.settings, discarded=record.steps)
             self.outdated.add(record.ranker)
             self.queries.drop_ranker(record.ranker)
             self.impressions.forget(record.ranker)
@@ -308,9 +344,12 @@ class State:
         if ranker is None:
             return
         if record.query is None:
+            self._log(seq, record, "reset", ranker, before=ranker.settings, discarded=record.steps)
             self._restart(ranker, seq)
             return
         query = self.query(ranker, record.query)
+        kind = "deleted" if record.gone else "reset"
+        self._log(seq, record, kind, ranker, query=record.query, discarded=record.steps)
         if query is None or query.seq >= seq:
             return
         key = (record.ranker, record.query)
@@ -333,17 +372,30 @@ class State:
             return
         try:
             fresh = Query.from_bytes(record.state)
-        except ValueError as error:  # a version of the policy that is unknown here
+            fresh.fit(ranker.policy, ranker.settings.k)
+        except ValueError as error:  # unknown here, or the ranker has changed since the request
             _log_not_learnt(seq, error)
             return
-        if not fresh.fits(ranker.policy, ranker.settings.k):  # changed since the request
-            return
-        fresh.since = fresh.seq = seq
+        fresh.since = fresh.seq = fresh.resized = seq
         ranker.queries += query is None
         ranker.steps += fresh.steps - (query.steps if query else 0)
         ranker.clicks += fresh.clicks - (query.clicks if query else 0)
         ranker.impressions += fresh.impressions - (query.impressions if query else 0)
         self.queries.replace((record.ranker, record.query), fresh)
+
+    def _shared_imported(self, seq: int, record: SharedImported) -> None:
+        ranker = self.rankers.get(record.ranker)
+        if ranker is None:
+            return
+        try:
+            model = SharedModel.from_bytes(record.state)
+            if model.policy != ranker.policy:
+                raise ValueError(f"the shared model of {model.policy.spec}")
+        except ValueError as error:
+            _log_not_learnt(seq, error)
+            return
+        ranker.restore_shared(model, seq)
+        ranker.shared_stored = 0
 
     # -- snapshots -------------------------------------------------------------------------------------------------
 
@@ -356,7 +408,10 @@ class State:
     def checkpoint(self) -> Snapshot:
         """A snapshot of all but the queries and the shared models."""
         self._check_whole()
-        return Snapshot(CHECKPOINT, self.seq, Checkpoint(self.clock, self.rankers, self.outdated).to_bytes())
+        return Snapshot(CHECKPOINT, self.seq, self._checkpoint().to_bytes())
+
+    def _checkpoint(self) -> Checkpoint:
+        return Checkpoint(self.clock, self.rankers, self.outdated, self.operations)
 
     def changed_models(self) -> list[ModelCopy]:
         """The shared models that differ from their snapshots. They belong to the checkpoint made now, and are to be
@@ -380,7 +435,7 @@ class State:
             self._counts = Counts.from_bytes(counts.seq, counts.body)
         if snapshot is not None:
             self.seq = snapshot.seq
-            self.clock, self.rankers, self.outdated = Checkpoint.from_bytes(snapshot.body)
+            self.clock, self.rankers, self.outdated, self.operations = Checkpoint.from_bytes(snapshot.body)
             self.needed = self.oldest
             for ranker in self.rankers.values():
                 if ranker.shared_seq:
@@ -413,6 +468,10 @@ class State:
             first += [n for n in (ranker.waiting.first,) if n is not None]
             first += ranker.deferred.values()
         return min(first)
+
+
+def _within(clicks: Sequence[int], k: int) -> list[int]:
+    return [click for click in clicks if click <= k]
 
 
 def _is_reset(impression: Impression, ranker: Ranker, query: Query | None) -> bool:

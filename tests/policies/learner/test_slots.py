@@ -7,6 +7,7 @@ import pytest
 
 import driftrank as dr
 from driftrank.policies.contract.worlds import clicks_of, users
+from driftrank.policies.learner.learner import keeps_learning
 from driftrank.policies.registry import policies
 from tests.policies.streams import state
 from tests.quick import others_are_slow
@@ -131,3 +132,31 @@ def test_described_items_in_free_slots():
         assert learner.rank(["c", "d"]) == ["d", "c"]
         with pytest.raises(ValueError, match="features: must be given"):
             learner.add_items(["e"])
+
+
+# -- more positions ----------------------------------------------------------------------------------------------------
+
+#: policies whose state is another one with more positions
+_DEPENDS_ON_K = {"BatchRank", "CUCBBoB", "CUCBSW", "RankedEXP3", "RankedEXP3S", "RankedREXP3"}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_learner_that_shows_more(name):
+    policy = policies()[name]()
+    assert keeps_learning(policy, 2, 4, 500) == (name not in _DEPENDS_ON_K)
+    if name in _DEPENDS_ON_K:
+        return
+    learner = policy.start(["a", "b", "c"], 2, horizon=500, slots=3)
+    for t in range(20):
+        learner.update(learner.rank(), 1 + t % 3)
+    before, beliefs = learner.to_bytes(), [(b.estimate, b.samples) for b in learner.beliefs(now=20.0).values()]
+    wide = learner.resized(5)
+    assert (wide.k, wide.steps, wide.items) == (5, 20, ["a", "b", "c"])
+    assert str([(b.estimate, b.samples) for b in wide.beliefs(now=20.0).values()]) == str(beliefs)
+    wide.add_items(["d", "e"])
+    for _ in range(10):
+        wide.update(wide.rank(), 4)
+    assert len(wide.rank()) == 5
+    assert learner.to_bytes() == before
+    with pytest.raises(ValueError, match="k=1"):
+        learner.resized(1)

@@ -54,14 +54,14 @@ def test_the_size_of_a_feedback_is_bounded(tmp_path: Path) -> None:
 
 
 def test_one_event_id_for_two_rankings_at_once(tmp_path: Path) -> None:
-    """Of two queries: neither is made. Of one: the first is, and what was prepared for the second gets nowhere."""
+    """Of two queries: neither is made. Of one: the first is, and the second is the same."""
     with Running(tmp_path, DRIFTRANK_RANKERS__DEFAULT__POLICY="CascadeUCB1") as server:
         url = f"{server.url}/v1/rankers/default"
         first = {"query": "shoes", "items": ["a", "b"], "event_id": "e"}
         other = [first, {"query": "boots", "items": ["c", "d", "e"], "event_id": "e"}]
         assert httpx.post(f"{url}/rank", json=other).status_code == 409
         assert httpx.get(f"{url}/queries").json() == []
-        rankings = httpx.post(f"{url}/rank", json=[first, first | {"items": ["c", "d", "e"]}]).json()
+        rankings = httpx.post(f"{url}/rank", json=[first, first | {"baseline": ["c", "b"]}]).json()
         assert rankings[0] == rankings[1]
         assert {item["id"] for item in rankings[0]["items"]} == {"a", "b"}
         before = httpx.get(f"{url}/queries/shoes").json()

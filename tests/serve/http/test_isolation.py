@@ -95,7 +95,7 @@ def routes(client: httpx.Client, admin: str) -> list[tuple[str, str]]:
 
 def ask(client: httpx.Client, route: tuple[str, str], ranker: str, key: str | None, event: str = "ev-1-later") -> Any:
     method, path = route
-    url = path.format(ranker=ranker, query="alpha-secret", event_id=event)
+    url = path.format(ranker=ranker, query="alpha-secret", event_id=event, number=1)
     body = BODIES.get(path.rpartition("/")[2])
     if method == "PUT":
         body = {"policy": "CascadeUCB1", "k": 3}

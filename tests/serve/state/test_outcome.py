@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from driftrank import CascadeUCB1
 from driftrank.serve.log.records import Clicked, Final, Ranked
 from driftrank.serve.state import outcome
 from driftrank.serve.state.impressions import Impression
@@ -75,7 +76,9 @@ def test_repeated(record, final, reset, expected):
     ],
 )
 def test_collected(final, clicks, reset, expected):
-    result = outcome.collected(Clicked("r", "e", 1.0, [1]), impression(final), clicks, reset=reset)
+    result = outcome.collected(
+        Clicked("r", "e", 1.0, [1]), impression(final), clicks, reset=reset, policy=CascadeUCB1()
+    )
     assert (result.outcome, result.clicks) == expected
 
 
@@ -90,5 +93,7 @@ def test_collected(final, clicks, reset, expected):
 )
 def test_counted(how, expected):
     final = Final("r", "e", 1.0, "feedback", [1])
-    assert outcome.counted(final, **how).outcome == expected
-    assert outcome.counted(final, waited=True, holdout=False, reset=False, error="why").detail == "not learnt: why"
+    policy = CascadeUCB1()
+    assert outcome.counted(final, policy=policy, **how).outcome == expected
+    good = {"waited": True, "holdout": False, "reset": False, "policy": policy}
+    assert outcome.counted(final, error="why", **good).detail == "not learnt: why"

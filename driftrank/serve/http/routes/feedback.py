@@ -14,16 +14,16 @@ from driftrank.wire import FEEDBACK, Activation, Feedback, FeedbackResult
 TAG = "rank and learn"
 #: outcomes of a single feedback that are the caller's mistake
 _STATUS = {"orphan": 404, "refused": 409, "inactive": 409}
-_EXAMPLE = {"event_id": "visit-1", "clicks": [2]}
+_EXAMPLE = {"event_id": "example-1", "clicks": [2]}
 
 
 async def feedback(service: Service, request: Request) -> Response:
     """Report the clicks on a ranking; without clicks: it was seen and nothing was clicked.
 
-    A click is an item's id or its position (1 is the top); an item whose id is a number is {"id": 7}. One feedback, or
-    an array of them for an array of outcomes. Acknowledged feedback is durable. Repeated feedback counts once. The
-    status of a single feedback is 404 if no ranking has this event_id, and 409 if other clicks were counted before or
-    the ranking is not activated.
+    A click is the id of an item; {"position": 2} names its position (1 is the top). If no item of the ranking has an
+    integer as its id, a bare integer is a position, too. One feedback, or an array of them for an array of outcomes.
+    Acknowledged feedback is durable. Repeated feedback counts once. The status of a single feedback is 404 if no
+    ranking has this event_id, and 409 if other clicks were counted before or the ranking is not activated.
     """
     given = decoded(FEEDBACK, await request.body())
     name = request.path_params["ranker"]

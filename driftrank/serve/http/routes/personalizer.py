@@ -21,9 +21,10 @@ from driftrank.policies.learner.named import leaves
 from driftrank.serve.http.bodies import decoded, json_response, no_content
 from driftrank.serve.http.operation import JSON, Need, Operation
 from driftrank.serve.http.problems import Refused
+from driftrank.serve.http.routes.rank import has_gone
 from driftrank.serve.introspection import Introspection
 from driftrank.serve.service import Service
-from driftrank.wire import Feedback, Item, RankRequest
+from driftrank.wire import Clicked, Feedback, Item, RankRequest
 
 TAG = "Azure Personalizer"
 _PATH = "/personalizer/v1.0"
@@ -120,6 +121,7 @@ async def rank(service: Service, request: Request) -> Response:
     )  # fmt: skip
     (answer,) = await service.rank(name, [wanted], lenient=True)
     event_id = answer.event_id or given.event_id or str(uuid.uuid4())  # rewards of unknown events are ignored
+    service.answered(name, [answer], delivered=not has_gone(request))
     chosen = answer.items[0]
     rest = [item for item in items if item.id not in excluded and item.id != chosen.id]
     if len(rest) == len(candidates):
@@ -144,7 +146,7 @@ async def reward(service: Service, request: Request) -> Response:
     """
     value = decoded(_REWARD, await request.body()).value
     name, event_id = service.settings.personalizer, request.path_params["event_id"]
-    await service.feedback(name, [Feedback(event_id, [1] if is_click(name, event_id, value) else [])])
+    await service.feedback(name, [Feedback(event_id, [Clicked(position=1)] if is_click(name, event_id, value) else [])])
     return no_content()
 
 

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from driftrank.serve.http.bodies import json_response, no_content
+from driftrank.serve.http.endpoint import caller
 from driftrank.serve.http.operation import Need, Operation
 from driftrank.serve.http.problems import Refused
 from driftrank.serve.introspection import Introspection
@@ -65,13 +66,13 @@ def _integer(request: Request, parameters: dict[str, dict[str, Any]], name: str)
 
 async def delete_query(service: Service, request: Request) -> Response:
     """Delete a query and all that was learnt about it."""
-    await service.reset(request.path_params["ranker"], request.path_params["query"], gone=True)
+    await service.reset(request.path_params["ranker"], request.path_params["query"], gone=True, by=caller(request))
     return no_content()
 
 
 async def reset_query(service: Service, request: Request) -> Response:
     """Forget what was learnt about a query; its items stay."""
-    await service.reset(request.path_params["ranker"], request.path_params["query"])
+    await service.reset(request.path_params["ranker"], request.path_params["query"], by=caller(request))
     return no_content()
 
 

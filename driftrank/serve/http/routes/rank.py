@@ -12,14 +12,15 @@ from driftrank.serve.service import Service
 from driftrank.wire import RANK, RankRequest, RankResponse
 
 TAG = "rank and learn"
-_EXAMPLE = {"query": "running shoes", "items": ["a", "b", "c", "d", "e"], "k": 3, "event_id": "visit-1"}
+_EXAMPLE = {"query": "running shoes", "items": ["a", "b", "c", "d", "e"], "k": 3, "event_id": "example-1"}
 
 
 async def rank(service: Service, request: Request) -> Response:
     """Rank the items for a query.
 
-    One request, or an array of them for an array of rankings. A repeated event_id returns the same ranking. The
-    event_id also seeds the ranking's randomness. k is the number of positions, at most the ranker's own. excluded
+    One request, or an array of them for an array of rankings. A repeated event_id returns the same ranking, and 409 if
+    query, items or k are others. The event_id also seeds the ranking's randomness, unless draw numbers it, as
+    simulations do. k is the number of positions, at most the ranker's own. excluded
     removes items, pinned puts them at positions ({"a": 1}: at the top), baseline is your own order, for the modes
     shadow and safe and for a holdout. With defer nothing is learnt before the ranking is activated. While the
     service is starting, or cannot write to its store, the answer is the baseline, marked as degraded, with an empty
@@ -30,9 +31,21 @@ async def rank(service: Service, request: Request) -> Response:
     lenient = request.headers.get("prefer") != "handling=strict"
     if isinstance(wanted, list):
         count_array(request, len(wanted))
-        return json_response(await service.rank(name, wanted, lenient=lenient))
-    (ranking,) = await service.rank(name, [wanted], lenient=lenient)
-    return json_response(ranking)
+    rankings = await service.rank(name, wanted if isinstance(wanted, list) else [wanted], lenient=lenient)
+    service.answered(name, rankings, delivered=not has_gone(request))
+    return json_response(rankings if isinstance(wanted, list) else rankings[0])
+
+
+def has_gone(request: Request) -> bool:
+    """True if the client has closed the connection. Does not wait: one step of ``receive`` tells."""
+    step = request.receive().__await__()
+    try:
+        step.send(None)
+    except StopIteration as message:
+        return bool(message.value["type"] == "http.disconnect")
+    finally:
+        step.close()
+    return False
 
 
 ROUTES = (

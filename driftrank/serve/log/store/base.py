@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from types import TracebackType
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Protocol, Self
 
 from driftrank.reflection import Registry
 from driftrank.validation import check_choice, check_known
@@ -157,6 +157,27 @@ class Store(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class Readable(Protocol):
+    """The part of a store that a state is made from."""
+
+    def read(self, after: int, limit: int = 10_000) -> list[LogEntry]: ...
+
+    def find(self, ids: Sequence[str]) -> dict[str, LogEntry]: ...
+
+    def get_snapshot(self, name: str) -> Snapshot | None: ...
+
+
+class LogOnly:
+    """A store without its snapshots: what the log alone gives."""
+
+    def __init__(self, store: Store) -> None:
+        self.read = store.read
+        self.find = store.find
+
+    def get_snapshot(self, name: str) -> Snapshot | None:
+        return None
 
 
 # Store is abstract, as the base of a registry always is; mypy wants a concrete class

@@ -36,7 +36,7 @@ class Loop:
 
     def __init__(self, server: Running, **settings: Any) -> None:
         self.http = httpx.Client(base_url=server.url, timeout=120)  # the first list waits for the compiler
-        self.http.put("/v1/rankers/default", json=settings).raise_for_status()
+        self.http.put("/v1/rankers/default?discard=true", json=settings).raise_for_status()
         self.http.post("/v1/rankers/default/reset").raise_for_status()
 
     def rank(self, **changes: Any) -> httpx.Response:

@@ -15,7 +15,7 @@ def quoted(name: str) -> str:
 def test_any_string_can_be_a_query(http, ranker, name):
     url = ranker()
     http.post(f"{url}/rank", json={"query": name, "items": ["a", 7], "event_id": "e"}).raise_for_status()
-    http.post(f"{url}/feedback", json={"event_id": "e", "clicks": [1]})
+    http.post(f"{url}/feedback", json={"event_id": "e", "clicks": [{"position": 1}]})
     answer = http.get(f"{url}/queries/{quoted(name)}")
     assert answer.status_code == 200, answer.text
     state = answer.json()

@@ -20,7 +20,7 @@ def test_the_default_ranker_exists_from_the_start(http):
     assert body["policy"] == "PriorRegimeTS"
     assert body["step"] == 1
     assert {item["why"] for item in body["items"]} == {"prior"}
-    clicked = http.post("/v1/rankers/default/feedback", json={"event_id": body["event_id"], "clicks": [1]})
+    clicked = http.post("/v1/rankers/default/feedback", json={"event_id": body["event_id"], "clicks": ["a"]})
     assert clicked.json() == {"event_id": body["event_id"], "outcome": "counted", "clicks": 1}
 
 

@@ -22,7 +22,8 @@ def test_create_change_and_delete_a_ranker(http, ranker):
     assert (info["queries"], info["lists"], info["steps"], info["clicks"], info["pending"]) == (1, 1, 1, 2, 0)
     assert name in [other["name"] for other in http.get("/v1/rankers").json()]
     assert http.put(url, json={"policy": "CascadeUCB1", "k": 3}).json()["steps"] == 1
-    assert http.put(url, json={"policy": "CascadeUCB1", "k": 2}).json()["steps"] == 0
+    assert http.put(url, json={"policy": "CascadeUCB1", "k": 2}).json()["steps"] == 1
+    assert http.put(f"{url}?discard=true", json={"policy": "CascadeUCB1", "seed": 2}).json()["steps"] == 0
     answer = http.delete(url)
     assert (answer.status_code, answer.content) == (204, b"")
     problem(http.get(url), 404, name)

@@ -38,7 +38,11 @@ def test_export_and_import(http, ranker):
         lists = [http.post(f"{url}/rank", json=asked).json() for url in (one, other)]
         assert lists[0] == lists[1]
     third = ranker(policy="CascadeDUCB")
-    problem(http.post(f"{third}/import", content=answer.content, headers=JSON), 422, "of CascadeUCB1 with k=3")
+    problem(
+        http.post(f"{third}/import", content=answer.content, headers=JSON),
+        422,
+        "of CascadeUCB1, this ranker has CascadeDUCB",
+    )
     assert http.post(f"{other}/import", content=b"\n\n", headers=JSON).json()["counted"] == 0
     assert http.get(f"{third}/export").content == b""
     problem(http.get("/v1/rankers/nobody/export"), 404)
