@@ -150,9 +150,9 @@ def test_answers_that_could_not_be_delivered_teach_nothing(
     def request(event: str) -> bytes:
         body = json.dumps({"query": "q", "items": ITEMS, "event_id": event}).encode()
         return (
-            f"POST {url}/rank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-            + body
-        )
+            f"POST {url}/rank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        ).encode() + body
 
     with stopped(server):
         for n in range(5):
