@@ -149,10 +149,8 @@ def test_answers_that_could_not_be_delivered_teach_nothing(
 
     def request(event: str) -> bytes:
         body = json.dumps({"query": "q", "items": ITEMS, "event_id": event}).encode()
-        return (
-            f"POST {url}/rank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-            + body
-        )
+        head = ("Host: localhost", "Content-Type: application/json", f"Content-Length: {len(body)}")
+        return "\r\n".join((f"POST {url}/rank HTTP/1.1", *head, "", "")).encode() + body
 
     with stopped(server):
         for n in range(5):
@@ -201,7 +199,7 @@ def test_clicks_that_are_not_used_are_reported(http: httpx.Client, ranker: Calla
         assert "warning" not in feedback(http, url, "f", clicks=[3])
     assert sum(n for n, _ in samples(http, first).values()) == 1 + 3
     assert sum(n for n, _ in samples(http, all_of_them).values()) == 3 + 3
-    assert sum(n for n, _ in samples(http, default).values()) > 5.9  # four if only first clicks were used; old ones fade
+    assert sum(n for n, _ in samples(http, default).values()) > 5.9  # 4 with first clicks only; old ones fade
     collecting = ranker(k=4, second_click="update")
     ranked(http, collecting, "e")
     assert "warning" not in feedback(http, collecting, "e", clicks=[3])
