@@ -52,7 +52,7 @@ class RankRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     defer: bool = False  #: the ranking may never be shown: nothing is learnt from it until it is activated
     items_unordered: bool = False  #: the order of the items means nothing
     context: Named | list[Named] | None = None  #: features of the request by name, in one object or several
-    #: the number of the draw of the query's randomness, to repeat a simulation; by default it comes from the event id
+    #: the number of the draw of the query's randomness, to repeat a simulation; by default a hash of the event id
     draw: int | None = None
 
 
