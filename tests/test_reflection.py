@@ -207,8 +207,8 @@ def test_bad_policies():
 
 def test_policies_by_group():
     groups = policy_groups()
-    assert next(iter(groups)) == "The default policy"
-    assert list(groups["The default policy"]) == ["CascadeRegimeTS", "PriorRegimeTS"]
+    assert next(iter(groups)) == "The default policy and its predecessor"
+    assert list(groups["The default policy and its predecessor"]) == ["CascadeRegimeTS", "PriorRegimeTS"]
     assert list(groups["Policies that detect changes and restart"])[:2] == ["CascadeCD", "CascadeCUSUM"]
     assert groups["Oracles, which know the truth"]["StaticOracle"] is policies()["StaticOracle"]
     assert sorted(name for group in groups.values() for name in group) == sorted(policies())

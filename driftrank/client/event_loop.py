@@ -41,7 +41,10 @@ class EventLoop:
         self._sender: asyncio.Task[None] | None = None
 
     def _here(self) -> asyncio.AbstractEventLoop:
-        """The running loop. Connections and the sender of a loop before it, which has ended, are given up."""
+        """The running loop. Connections and the sender of a loop before it, which has ended, are given up.
+
+        Nothing can be awaited in a loop that has ended: the garbage collector closes its sockets.
+        """
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             if self._loop is not None:

@@ -198,10 +198,10 @@ class Service:
             return await self._committer.append(records, urgent=urgent)
         except QueueFull:
             detail = "the queue of records to be written is full"
-            raise Refused(429, "too many requests", detail, {"Retry-After": "1"}) from None
+            raise Refused(429, "Too many requests", detail, {"Retry-After": "1"}) from None
         except StoreError as error:
             self.metrics.add("store_errors", (type(error).__name__,))
-            raise Refused(503, "the store cannot be written", str(error), {"Retry-After": "5"}) from None
+            raise Refused(503, "The store cannot be written", str(error), {"Retry-After": "5"}) from None
 
     # -- rank ------------------------------------------------------------------------------------------------------
 
@@ -230,7 +230,7 @@ class Service:
                     notes.append(checked.notes)
                 except ValueError as error:
                     where = f"request {n + 1} of {len(requests)}: " if len(requests) > 1 else ""
-                    raise Refused(422, "bad request", f"{where}{error}") from None
+                    raise Refused(422, "Bad request", f"{where}{error}") from None
                 event_id = request.event_id
                 if event_id is not None and asked.setdefault(event_id, checked.asked) != checked.asked:
                     raise _taken(event_id)
@@ -273,7 +273,7 @@ class Service:
         try:
             out = [degraded_response(self.settings, settings, request, why) for request in requests]
         except ValueError as error:
-            raise Refused(422, "bad request", str(error)) from None
+            raise Refused(422, "Bad request", str(error)) from None
         self.metrics.add("lists_degraded", (name, why), len(out))
         return out
 
@@ -296,7 +296,7 @@ class Service:
         """The impression that a retried request asks for."""
         impression = self.state.impression(ranker, event_id)
         if impression is None:  # pragma: no cover - it was in the log a moment ago
-            raise Refused(503, "try again", "the ranking is being forgotten", {"Retry-After": "1"})
+            raise Refused(503, "Try again", "the ranking is being forgotten", {"Retry-After": "1"})
         ranked = impression.ranked
         if ranked.query != query or ranked.asked not in (0, asked):
             raise _taken(event_id)
@@ -355,7 +355,7 @@ class Service:
                 except ValueError as error:
                     self.metrics.add("feedback", (name, "malformed"))
                     where = f"feedback {n + 1} of {len(feedbacks)}: " if len(feedbacks) > 1 else ""
-                    raise Refused(422, "bad request", f"{where}{error}") from None
+                    raise Refused(422, "Bad request", f"{where}{error}") from None
                 if slices.over:
                     await slices.pause()
                     now = self.now()
@@ -402,13 +402,13 @@ class Service:
         rankers = [self.state.rankers[name] for name in names if name in self.state.rankers]
         found = [it for it in (self.state.impression(ranker, event_id) for ranker in rankers) if it is not None]
         if not found:
-            raise Refused(404, "no such event", f"event_id={event_id!r}: no ranking has it")
+            raise Refused(404, "No such event", f"event_id={event_id!r}: no ranking has it")
         if len(found) > 1:
             detail = "several rankers have such a ranking: use /v1/rankers/{ranker}/events/{id}/activate"
-            raise Refused(409, "ambiguous event id", detail)
+            raise Refused(409, "Ambiguous event id", detail)
         (impression,) = found
         if impression.final is not None and impression.final.how == "withdrawn":
-            raise Refused(409, "ranking taken back", f"event_id={event_id!r}: the ranking was taken back")
+            raise Refused(409, "Ranking taken back", f"event_id={event_id!r}: the ranking was taken back")
         if impression.opened_by is not None:  # it was not deferred, or is activated already
             return Activation(event_id, "duplicate")
         name = impression.ranked.ranker
@@ -420,7 +420,7 @@ class Service:
 
     def _check_ready(self) -> None:
         if not self.ready:
-            raise Refused(503, "not ready", self._doing, {"Retry-After": "1"})
+            raise Refused(503, "Not ready", self._doing, {"Retry-After": "1"})
 
     def ranker(self, name: str) -> Ranker:
         self._check_ready()
@@ -454,7 +454,7 @@ class Service:
                 raise ValueError("keys: the server needs an admin key first; without one they could never be changed")
             await self._compile(settings)
         except ValueError as error:
-            raise Refused(422, "bad settings", str(error)) from None
+            raise Refused(422, "Bad settings", str(error)) from None
         ranker = self.state.rankers.get(name)
         if (
             ranker is not None
@@ -463,7 +463,7 @@ class Service:
         ):
             return self.info(name)
         if not discard and (lost := self._lost(name, settings)):
-            raise Refused(409, "would discard what was learnt", f"{lost}; ?discard=true does it all the same")
+            raise Refused(409, "Would discard what was learnt", f"{lost}; ?discard=true does it all the same")
         await self.append([self._setting(name, settings, by, undoes)], urgent=True)
         self.log_operation(name, "set", by)
         configured = self.settings.rankers.get(name, RankerSettings())
@@ -553,7 +553,7 @@ class Service:
 
     def _check_batch(self, n: int) -> None:
         if not 1 <= n <= self.settings.max_batch:
-            raise Refused(422, "bad request", f"{n} requests at once: must be from 1 to {self.settings.max_batch}")
+            raise Refused(422, "Bad request", f"{n} requests at once: must be from 1 to {self.settings.max_batch}")
 
     def _check_items(self, query: Query, items: Sequence[ItemId]) -> None:
         """Raise if a query would have too many items: each call takes time for all of them."""
@@ -572,7 +572,7 @@ class Service:
         try:
             self._check_id(name, value)
         except ValueError as error:
-            raise Refused(422, "bad request", str(error)) from None
+            raise Refused(422, "Bad request", str(error)) from None
 
 
 def _explicit(settings: RankerSettings, before: Ranker | None) -> RankerSettings:
@@ -596,16 +596,16 @@ def _stamped(records: list[NewRecord], now: float) -> list[NewRecord]:
 
 
 def _taken(event_id: str) -> Refused:
-    return Refused(409, "event id taken", f"event_id={event_id!r}: was used for another query, other items or k")
+    return Refused(409, "Event id taken", f"event_id={event_id!r}: was used for another query, other items or k")
 
 
 def no_ranker(name: str) -> Refused:
     detail = f"ranker {name!r}: no such ranker; add it to the settings or create it with PUT"
-    return Refused(404, "no such ranker", detail)
+    return Refused(404, "No such ranker", detail)
 
 
 def no_query(ranker: str, query: str) -> Refused:
-    return Refused(404, "no such query", f"query {query!r}: ranker {ranker!r} has no such query")
+    return Refused(404, "No such query", f"query {query!r}: ranker {ranker!r} has no such query")
 
 
 def unique_id(kind: str) -> str:

@@ -32,11 +32,11 @@ async def undo(service: Service, name: str, number: int, by: str) -> RankerInfo:
     """
     found = [entry for entry in operations(service, name) if entry.number == number]
     if not found:
-        raise Refused(404, "no such operation", f"number={number}: ranker {name!r} has no such operation")
+        raise Refused(404, "No such operation", f"number={number}: ranker {name!r} has no such operation")
     (operation,) = found
     before = operation.before
     if operation.kind == "created" or (before is None and operation.query is None):
-        raise Refused(409, "cannot be undone", "the ranker did not exist before; delete it instead")
+        raise Refused(409, "Cannot be undone", "the ranker did not exist before; delete it instead")
     if operation.discarded is None:
         assert before is not None
         return await service.put_ranker(name, before, by=by, undoes=number)
@@ -73,7 +73,7 @@ async def _state_before(service: Service, operation: OperationLogged) -> State:
     first = store.read(at, 1)
     if not first or first[0].seq != operation.created:
         detail = "records from before the operation are no longer in the log (see the setting retention)"
-        raise Refused(409, "cannot be undone", detail)
+        raise Refused(409, "Cannot be undone", detail)
     state = State(LogOnly(store), Metrics())
     while at < operation.number - 1 and (entries := store.read(at, _SLICE)):
         for entry in entries:

@@ -114,7 +114,7 @@ def test_policies(capsys: pytest.CaptureFixture[str]) -> None:
         "Sliding-window UCB for the cascade model",
     ]
     headings = [line for line in out.splitlines() if line and not line.startswith("  ")]
-    assert headings[0] == "The default policy"
+    assert headings[0] == "The default policy and its predecessor"
     assert len(headings) >= 9
     forgetting = out.partition("\nPolicies that forget\n")[2].partition("\n\n")[0]
     assert {"CascadeSWUCB", "CascadeDUCB"} <= {line.split()[0] for line in forgetting.splitlines()}

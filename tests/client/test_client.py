@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import pickle
@@ -393,6 +394,7 @@ def test_showing_a_ranking(make: Any, server: Flaky) -> None:
             assert sent == [{"event_id": "e", "clicks": [{"id": "d"}]}, {"event_id": "f", "shown": 0}]
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # by sockets of the loop that ended
 def test_an_async_client_in_a_second_event_loop(server: Flaky) -> None:
     client = AsyncClient(server.url, flush_seconds=0.01)
 
@@ -405,6 +407,7 @@ def test_an_async_client_in_a_second_event_loop(server: Flaky) -> None:
         asyncio.run(use(event))
     asyncio.run(client.close())
     assert set(server.feedback) == {"e", "f"}
+    gc.collect()  # here, so that no later test gets the warnings
 
 
 def test_without_a_fallback_the_ids_of_the_client_are_taken_back(make: Any, server: Flaky) -> None:

@@ -141,7 +141,7 @@ def test_states_of_other_settings_and_damaged_states(tmp_path):
             state[:60] + b"xx" + state[62:],
             b"\x91" * 500,
         ):
-            with harness.refused(422, "bad state"):
+            with harness.refused(422, "Bad state"):
                 harness.import_({"q": damaged})
         with harness.refused(422, "600 characters"):
             harness.import_({"q" * 600: state})

@@ -149,10 +149,8 @@ def test_answers_that_could_not_be_delivered_teach_nothing(
 
     def request(event: str) -> bytes:
         body = json.dumps({"query": "q", "items": ITEMS, "event_id": event}).encode()
-        return (
-            f"POST {url}/rank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\n\r\n"
-        ).encode() + body
+        head = ("Host: localhost", "Content-Type: application/json", f"Content-Length: {len(body)}")
+        return "\r\n".join((f"POST {url}/rank HTTP/1.1", *head, "", "")).encode() + body
 
     with stopped(server):
         for n in range(5):
@@ -192,14 +190,16 @@ def test_a_ranking_can_be_taken_back(http: httpx.Client, ranker: Callable[..., s
 
 
 def test_clicks_that_are_not_used_are_reported(http: httpx.Client, ranker: Callable[..., str]) -> None:
-    first, all_of_them = ranker(k=4), ranker(k=4, policy="DCMUCB")
-    for url, said in ((first, "CascadeUCB1 learns from the first click only, at position 1"), (all_of_them, None)):
+    first, all_of_them, default = ranker(k=4), ranker(k=4, policy="DCMUCB"), ranker(k=4, policy="PriorRegimeTS")
+    said_of_first = "CascadeUCB1 learns from the first click only, at position 1"
+    for url, said in ((first, said_of_first), (all_of_them, None), (default, None)):
         ranked(http, url, "e")
         ranked(http, url, "f")
         assert feedback(http, url, "e", clicks=[1, 3]).get("warning") == said
         assert "warning" not in feedback(http, url, "f", clicks=[3])
     assert sum(n for n, _ in samples(http, first).values()) == 1 + 3
     assert sum(n for n, _ in samples(http, all_of_them).values()) == 3 + 3
+    assert sum(n for n, _ in samples(http, default).values()) > 5.9  # 4 with first clicks only; old ones fade
     collecting = ranker(k=4, second_click="update")
     ranked(http, collecting, "e")
     assert "warning" not in feedback(http, collecting, "e", clicks=[3])

@@ -1,1 +1,1 @@
-"""The default policy: Thompson sampling on a posterior over change points, with a memory of past regimes."""
+"""The default policy and its predecessor: Thompson sampling on change points, with a memory of past regimes."""

@@ -1,4 +1,4 @@
-"""CascadeRegimeTS: Thompson sampling that accounts for unobserved changes. The default policy."""
+"""CascadeRegimeTS: Thompson sampling that accounts for unobserved changes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _BY_SLOT = TIES.index("index")
 
 
 class CascadeRegimeTS(Policy):
-    r"""Thompson sampling on a posterior over change points, with a memory for regimes. The default policy.
+    r"""Thompson sampling on a posterior over change points, with a memory for regimes.
 
     It needs neither the horizon, nor the number of changes, nor any rate.
 

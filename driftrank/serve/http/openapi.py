@@ -1,11 +1,12 @@
-"""The OpenAPI document of the route table. The schemas are msgspec's."""
+"""The OpenAPI document of the route table. The schemas are msgspec's, the descriptions of fields their comments."""
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 
@@ -70,7 +71,43 @@ class _Schemas:
         return {"schema": schema}
 
     def components(self) -> dict[str, Any]:
-        return msgspec.json.schema_components(list(self._types), ref_template=_REF)[1]
+        out = msgspec.json.schema_components(list(self._types), ref_template=_REF)[1]
+        for kind in {struct for used in self._types for struct in _structs(used)}:
+            comments = field_comments(kind)
+            for name, field in zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True):
+                if field in comments:
+                    out[kind.__name__]["properties"][name]["description"] = comments[field]
+        return out
+
+
+def _structs(kind: Any) -> Iterator[type[msgspec.Struct]]:
+    """The structs of a type, and of their fields."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        yield kind
+        for hint in get_type_hints(kind).values():
+            yield from _structs(hint)
+    for argument in get_args(kind):
+        yield from _structs(argument)
+
+
+def field_comments(kind: type[msgspec.Struct]) -> dict[str, str]:
+    """The comments ``#:`` of fields, above them or at the end of their line.
+
+    >>> field_comments(wire.Counted)["duplicates"]
+    'those of a batch that was sent before'
+    """
+    out: dict[str, str] = {}
+    comments: list[str] = []
+    for line in inspect.getsource(kind).splitlines():
+        code, _, comment = line.partition("#:")
+        if comment:
+            comments.append(comment.strip())
+        if code.strip():
+            field = re.match(r" +(\w+): ", code)
+            if field and comments:
+                out[field[1]] = " ".join(comments)
+            comments = []
+    return out
 
 
 def _described(operation: Operation, path: str, schemas: _Schemas) -> dict[str, Any]:

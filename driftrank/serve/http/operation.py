@@ -20,7 +20,7 @@ JSON = "application/json"
 #: the ``route`` label of metrics; within a group of routes they stand in this order
 LABELS = ("rank", "feedback", "other")
 #: the statuses of problems that any operation may return: bad requests, keys, limits, a failing store
-PROBLEMS = (400, 401, 403, 404, 409, 413, 422, 429, 503)
+PROBLEMS = (400, 401, 403, 404, 409, 413, 415, 422, 429, 503)
 
 
 class Need(Enum):

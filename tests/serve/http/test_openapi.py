@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from driftrank.serve.http.openapi import document
+from driftrank.serve.http.routes import table
 from driftrank.serve.keys import new_key
 from tests.serve.running import Running
 
@@ -32,6 +35,37 @@ include-path = "/v1/rankers/{ranker}/queries/{query}/reset"
 checks.unsupported_method.enabled = false
 checks.allow_header_conformance.enabled = false
 """
+
+
+def test_everything_in_the_document_has_a_description() -> None:
+    found = document(table(), keys=True)
+    operations = [(path, method, it) for path, entry in found["paths"].items() for method, it in entry.items()]
+    assert {(it.method.lower(), it.path.replace(":path}", "}")) for it in table() if it.documented} == {
+        (method, path) for path, method, _ in operations
+    }
+    missing = [f"{method} {path}" for path, method, it in operations if not it["description"]]
+    missing += [
+        f"{path}: {parameter['name']}"
+        for path, _, it in operations
+        for parameter in it["parameters"]
+        if not parameter.get("description")
+    ]
+    missing += [
+        f"{path}: {{{name}}}"
+        for path, _, it in operations
+        for name in re.findall(r"{(\w+)}", path)
+        if name not in {parameter["name"] for parameter in it["parameters"]}
+    ]
+    schemas = found["components"]["schemas"]
+    missing += [name for name, schema in schemas.items() if not schema.get("description")]
+    missing += [
+        f"{name}.{field}"
+        for name, schema in schemas.items()
+        for field, about in schema["properties"].items()
+        if not about.get("description")
+    ]
+    assert not missing
+    assert schemas["PersonalizerRank"]["properties"]["deferActivation"]["description"].startswith("nothing is learnt")
 
 
 def test_the_server_conforms_to_its_document(tmp_path: Path) -> None:

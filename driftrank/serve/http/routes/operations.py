@@ -21,10 +21,10 @@ async def healthz(service: Service, request: Request) -> Response:
 async def readyz(service: Service, request: Request) -> Response:
     """Check that requests can be answered: the log is replayed and the store is writable. Needs no key."""
     if service.draining:
-        raise Refused(503, "not ready", "the service is stopping", {"Retry-After": "1"})
+        raise Refused(503, "Not ready", "the service is stopping", {"Retry-After": "1"})
     if not service.ready or service.problem is not None:
         detail = service.problem or "the log is being replayed"
-        raise Refused(503, "not ready", detail, {"Retry-After": "1"})
+        raise Refused(503, "Not ready", detail, {"Retry-After": "1"})
     return json_response({"status": "ready"})
 
 

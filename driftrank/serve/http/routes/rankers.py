@@ -67,13 +67,13 @@ async def _settings(request: Request) -> tuple[RankerSettings, list[str]]:
     try:  # as from a file: msgspec's own errors would not list the allowed values
         return ranker_settings(given), list(given)
     except ValueError as error:
-        raise Refused(422, "bad settings", str(error)) from None
+        raise Refused(422, "Bad settings", str(error)) from None
 
 
 def _discard(request: Request) -> bool:
     given = request.query_params.get("discard", "false")
     if given not in ("true", "false"):
-        raise Refused(422, "bad request", f"discard={given!r}: must be true or false")
+        raise Refused(422, "Bad request", f"discard={given!r}: must be true or false")
     return given == "true"
 
 
@@ -105,7 +105,7 @@ async def undo_operation(service: Service, request: Request) -> Response:
     """
     number = request.path_params["number"]
     if not number.isascii() or not number.isdigit() or len(number) > 18:
-        raise Refused(422, "bad request", f"number={number!r}: must be the number of an operation")
+        raise Refused(422, "Bad request", f"number={number!r}: must be the number of an operation")
     return json_response(await undo(service, request.path_params["ranker"], int(number), caller(request)))
 
 

@@ -40,7 +40,7 @@ def test_alive_from_the_start_and_ready_when_it_can_write(tmp_path: Path) -> Non
         early = await call(app, "GET", "/readyz")
         assert early.status_code == 503
         assert early.headers["retry-after"] == "1"
-        assert early.json()["title"] == "not ready"
+        assert early.json()["title"] == "Not ready"
 
         await service.start()
         try:
