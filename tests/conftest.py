@@ -22,6 +22,7 @@ from numba.core.dispatcher import Dispatcher
 
 from driftrank.policies.registry import policies
 from driftrank.queries import Queries, load
+from tests.quick import KINDS
 
 HERE = Path(__file__).parent
 settings.register_profile("driftrank", deadline=None)  # the first call of a kernel waits for the compiler
@@ -30,6 +31,9 @@ settings.load_profile("driftrank")
 # a shell makes its background jobs ignore Ctrl-C; tests of Ctrl-C must not inherit that
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+#: tests of all policies: ``make test`` runs them on one of every kind
+_OF_ALL = ("engine", "policies/contract", "policies/learner", "policies/test_skeletons.py", "serve")
 
 YANDEX40 = HERE.parents[1] / "shared" / "data" / "yandex_click_models_40.json"
 
@@ -88,6 +92,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.compiled)
         name = item.callspec.params.get("name") if hasattr(item, "callspec") else None
         policy_of[item] = name if isinstance(name, str) and name in known else None
+        if policy_of[item] not in (None, *KINDS) and any(item.path.is_relative_to(HERE / part) for part in _OF_ALL):
+            item.add_marker(pytest.mark.slow)
         item.add_marker(pytest.mark.xdist_group(policy_of[item] or str(item.path)))
     # the compiler takes longest on tests of single policies; their kernels then lie on disk for the others
     items.sort(key=lambda item: policy_of[item] is None)

@@ -146,6 +146,7 @@ def simulated(specs: list[str], world: Traffic, **options: Any) -> Result:
     return dr.simulate(specs, world, **{"horizon": 2000, "runs": 3, "seed": 5, "progress": False} | options)
 
 
+@pytest.mark.slow
 def test_threads_and_kernel_calls_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     specs = ["CascadeUCB1", "CascadeTS"]
     whole = simulated(specs, WORLDS["late"], threads=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
+import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -105,7 +106,7 @@ def leaderboard(
     ('policy', 'ratio to best', 'Stationary')
     """
     given = [policies] if isinstance(policies, str) else list(policies)
-    chosen = chosen_policies(given)
+    chosen = chosen_policies(given, begun_with(folder) if resume and folder is not None else [])
     source = queries if isinstance(queries, str) else ""
     found = parse_queries(queries, seed) if isinstance(queries, str) else Queries.of(queries)
     if n_queries is not None:
@@ -128,15 +129,27 @@ def leaderboard(
         return plan.run_in(run_folder, place, progress, say)
 
 
-def chosen_policies(given: Iterable[Policy | str] = ()) -> list[Policy]:
-    """Those given, or all that learn and two oracles; and the default policy."""
+def begun_with(folder: str | os.PathLike[str]) -> list[str]:
+    """The specs of the policies that the leaderboard in a folder was begun with."""
+    try:
+        return list(tomllib.loads((Path(folder) / "run.toml").read_text("utf-8")).get("policy", []))
+    except (OSError, tomllib.TOMLDecodeError):
+        return []
+
+
+def chosen_policies(given: Iterable[Policy | str] = (), begun: Sequence[str] = ()) -> list[Policy]:
+    """Those given, or all that learn and two oracles; and the default policy.
+
+    A leaderboard that was ``begun`` with those given, perhaps by a version with another default, is continued with
+    these.
+    """
     chosen = [parse_policy(p) if isinstance(p, str) else p for p in ([given] if isinstance(given, str) else given)]
     if not chosen:
         # users click by the cascade model there
         learning = [name for name, p in known_policies().items() if not p.oracle and p.click_model == "CM"]
         chosen = [parse_policy(name) for name in (*learning, *ORACLES)]
     usual = default_policy()
-    return chosen if usual in chosen else [usual, *chosen]
+    return chosen if usual in chosen or [p.spec for p in chosen] == list(begun) else [usual, *chosen]
 
 
 @dataclasses.dataclass
@@ -268,7 +281,8 @@ class _Plan:
             )  # fmt: skip
         groups = {label: group_of(policy) for label, policy in zip(self.labels, self.policies, strict=True)}
         specs = {label: policy.spec for label, policy in zip(self.labels, self.policies, strict=True)}
-        default = self.labels[self.policies.index(default_policy())]
+        usual = default_policy()  # missing in a leaderboard of a version with another one, which came first
+        default = self.labels[self.policies.index(usual) if usual in self.policies else 0]
         seconds = sum(simulation.result.seconds for simulation in self.simulations)
         return Leaderboard.of(specs, groups, default, arenas, self.source, self.k, seconds)
 

@@ -133,6 +133,7 @@ def test_numbers_are_those_of_simulations(small: Leaderboard) -> None:
     assert small.arena("Stationary").changes == 0
 
 
+@pytest.mark.slow
 def test_without_a_folder(small: Leaderboard) -> None:
     told: list[str] = []
     again = leaderboard(**SMALL, say=told.append)

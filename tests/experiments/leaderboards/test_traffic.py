@@ -33,6 +33,7 @@ def board(folder: Path) -> Leaderboard:
     return made
 
 
+@pytest.mark.slow
 def test_a_leaderboard_of_its_own(board: Leaderboard) -> None:
     assert board.environments == ["BLB"]
     assert board.traffic is not None
@@ -86,7 +87,7 @@ def test_on_the_page(board: Leaderboard, folder: Path) -> None:
 def test_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Of all policies, those that cannot run are named with the reason; one that was asked for is refused."""
     few = [p for p in chosen_policies() if p.spec in ("CascadeTS", "StaticOracle") or p == default_policy()]
-    monkeypatch.setattr("driftrank.experiments.leaderboards.leaderboard.chosen_policies", lambda given: few)
+    monkeypatch.setattr("driftrank.experiments.leaderboards.leaderboard.chosen_policies", lambda given, begun: few)
     alone = SMALL | {"environments": [SPEC]}
     made = leaderboard(**alone | {"policies": []})
     assert made.traffic is None

@@ -166,6 +166,7 @@ def test_features_reach_the_policy_in_a_simulation():
     assert regret(_Two({"q": alpha}, k=2)) < 0.3 * regret(dr.environments.Stationary({"q": alpha}, k=2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", ["CascadeLinTS:discount=0.99", "CascadeLinUCB:c=0.5,discount=0.99"])
 def test_simulator_and_learner_agree(spec):
     policy = dr.policies.registry.parse_policy(spec)

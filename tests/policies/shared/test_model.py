@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from driftrank.policies.learner import serialization
 from driftrank.policies.learner.described import describe
 from driftrank.policies.learner.ranked_items import RankedItems, described_at
 from driftrank.policies.learner.shared_model import SharedModel
@@ -269,15 +268,6 @@ def test_saved_and_copied():
     label(again, 0, 1, 1)
     assert again.to_bytes() == model.to_bytes() != copy.to_bytes()
     assert model.nbytes < 1024 * 15 * 8 + 10_000
-
-
-def test_a_model_saved_before_there_were_scores_and_named_features():
-    model = SharedModel(POLICY)
-    label(model, 1, 0, 0, crosses=["t"])
-    saved = serialization.unpack(model.to_bytes())
-    old = saved._replace(floats=saved.floats[: model.compiled.shared_layout.begins["score"]])
-    again = SharedModel.from_bytes(serialization.pack(old))
-    assert again.to_bytes() == model.to_bytes()
 
 
 def test_bad_bytes_are_refused():
