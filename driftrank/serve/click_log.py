@@ -13,7 +13,9 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +26,8 @@ from driftrank.serve.log.store.base import open_reader
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: lists of one file at most, which are in memory together
-_FILE = 1_000_000
+#: lists of one file at most, which are in memory together, as tables of this many
+_FILE, _CHUNK = 1_000_000, 10_000
 _RANKER, _LAST = b"driftrank.ranker", b"driftrank.last"
 
 
@@ -36,6 +38,7 @@ class ConvertedStore:
     ranker: str
     lists: int = 0  #: added
     clicks: int = 0
+    cut: int = 0  #: lists with more items than a log has
     files: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  #: lists that are left out or changed
 
@@ -47,22 +50,23 @@ def convert_store(url: str, out: str | os.PathLike[str], ranker: str | None = No
         raise ValueError(f"out={os.fspath(out)!r}: must be a folder, to which a conversion of a store adds files")
     if not folder.parent.is_dir():
         raise ValueError(f"{folder}: there is no folder {folder.parent}")
-    with open_reader(url) as log:
+    with closing(open_reader(url)) as log:
         report = ConvertedStore(chosen_ranker(log, ranker))
         after = _converted(folder, report.ranker)
         if after > log.last:
             raise ValueError(f"out={str(out)!r}: must be a log of this store, which ends before record {after}")
         found = EndedLists(log, report.ranker, after)
-        pending: list[EndedList] = []
-        begin = after
-        for ended in found:
-            pending.append(ended)
-            if len(pending) == _FILE:
-                _add(folder, begin, ended.seq, pending, report)
-                pending, begin = [], ended.seq
-        if pending:
-            _add(folder, begin, found.last, pending, report)
+        lists, tables, begin = iter(found), [], after
+        while pending := list(islice(lists, _CHUNK)):
+            tables.append(_table(pending, report))
+            if sum(map(len, tables)) >= _FILE:
+                _add(folder, begin, pending[-1].seq, tables, report)
+                tables, begin = [], pending[-1].seq
+        if tables:
+            _add(folder, begin, found.last, tables, report)
         report.notes += found.notes()
+        if report.cut:
+            report.notes.append(f"cut to {LONGEST} items, the most that a log has: {report.cut:,}")
     return report
 
 
@@ -81,10 +85,19 @@ def _converted(folder: Path, ranker: str) -> int:
     return int(written[_LAST])
 
 
-def _add(folder: Path, begin: int, last: int, lists: Sequence[EndedList], report: ConvertedStore) -> None:
+def _add(folder: Path, begin: int, last: int, tables: Sequence[pa.Table], report: ConvertedStore) -> None:
+    """Write tables to a file, in the order of time."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    table = _table(lists, report)
+    schemas = [table.schema for table in tables]
+    if len(set(schemas)) > 1:  # some have integer ids, others text
+        text = pa.list_(pa.string())
+        schema = schemas[0].set(schemas[0].get_field_index("ranking"), pa.field("ranking", text))
+        tables = [table.cast(schema) for table in tables]
+        _note_text(report)
+    table = pa.concat_tables(tables).sort_by("time")
     table = table.replace_schema_metadata({_RANKER: report.ranker, _LAST: str(last)})
     folder.mkdir(exist_ok=True)
     # elsewhere at first: a reader of the folder must not see half a file
@@ -93,21 +106,18 @@ def _add(folder: Path, begin: int, last: int, lists: Sequence[EndedList], report
         pq.write_table(table, Path(temporary) / path.name, compression="zstd")
         os.replace(Path(temporary) / path.name, path)
     report.files.append(str(path))
-    report.lists += len(lists)
-    report.clicks += sum(len(clicks) for clicks in table["clicks"].to_pylist())
+    report.lists += len(table)
+    report.clicks += len(pc.list_flatten(table["clicks"]))
 
 
 def _table(lists: Sequence[EndedList], report: ConvertedStore) -> pa.Table:
-    """The lists as a table in the order of time."""
     import pyarrow as pa
 
-    lists = sorted(lists, key=lambda ended: ended.time)
     rankings: list[list[Any]] = [ended.items[:LONGEST] for ended in lists]
-    if cut := sum(len(ended.items) > LONGEST for ended in lists):
-        report.notes.append(f"{cut:,} lists cut to {LONGEST} items, the most that a log has")
+    report.cut += sum(len(ended.items) > LONGEST for ended in lists)
     kinds = {type(item) for ranking in rankings for item in ranking}
     if len(kinds) > 1:
-        report.notes.append("ids that are integers are text in the log, as others are")
+        _note_text(report)
         rankings = [[str(item) for item in ranking] for ranking in rankings]
     ids = pa.int64() if kinds == {int} else pa.string()
     columns = {
@@ -121,6 +131,12 @@ def _table(lists: Sequence[EndedList], report: ConvertedStore) -> pa.Table:
         "how": pa.array([ended.final.how for ended in lists], pa.string()),
     }
     return pa.table(columns)
+
+
+def _note_text(report: ConvertedStore) -> None:
+    note = "ids that are integers are text in the log, as others are"
+    if note not in report.notes:
+        report.notes.append(note)
 
 
 def _propensities(ended: EndedList) -> list[float] | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -137,7 +138,7 @@ def replay_store(url: str, policy: Policy, ranker: str | None = None, k: int | N
 
     ``k`` is the number of positions; None: of the longest list.
     """
-    with open_reader(url) as log:
+    with closing(open_reader(url)) as log:
         name = chosen_ranker(log, ranker)
         if k is None:
             k = max((len(ended.items) for ended in EndedLists(log, name)), default=1)

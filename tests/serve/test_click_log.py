@@ -119,7 +119,7 @@ def test_arms_and_propensities(tmp_path):
     assert [(row["arm"], row["ranking"], row["clicks"]) for row in rows(tmp_path)] == [("shadow", ["a", "b", "c"], [1])]
 
 
-def test_ids_are_integers_if_all_are(tmp_path):
+def test_ids_are_integers_if_all_are(tmp_path, monkeypatch):
     with Harness(tmp_path) as harness:
         harness.rank("shoes", [1, 2, 3], "numbers")
         harness.feedback("numbers", [1])
@@ -131,13 +131,17 @@ def test_ids_are_integers_if_all_are(tmp_path):
     assert sorted(found["numbers"]["ranking"]) == [1, 2, 3]
     assert sorted(found["both"]["ranking"]) == ["4", "5", "x"]
     assert dr.logs.open_log(tmp_path / "log.parquet").types["ranking"] == "VARCHAR[]"
+    shutil.rmtree(tmp_path / "log.parquet")
+    monkeypatch.setattr(click_log, "_CHUNK", 1)
+    assert converted(tmp_path).notes == ["ids that are integers are text in the log, as others are"]
+    assert sorted(by_event(tmp_path)["numbers"]["ranking"]) == ["1", "2", "3"]
 
 
 def test_long_lists_are_cut(tmp_path):
     with Harness(tmp_path, ranker={"k": 70}) as harness:
         harness.rank("shoes", range(70), "long")
         harness.feedback("long", [62, 63])
-        assert converted(tmp_path).notes == ["1 lists cut to 62 items, the most that a log has"]
+        assert converted(tmp_path).notes == ["cut to 62 items, the most that a log has: 1"]
     (row,) = rows(tmp_path)
     assert (len(row["ranking"]), row["clicks"]) == (62, [62])
 
@@ -201,7 +205,8 @@ def test_every_conversion_adds_what_is_new(tmp_path, monkeypatch):
         assert len(by_event(tmp_path)) == 12
         shutil.rmtree(tmp_path / "log.parquet")
         monkeypatch.setattr(click_log, "_FILE", 5)
-        assert len(converted(tmp_path).files) == 3
+        monkeypatch.setattr(click_log, "_CHUNK", 2)
+        assert len(converted(tmp_path).files) == 2
         assert len(by_event(tmp_path)) == 12
         assert converted(tmp_path).files == []
 
@@ -230,7 +235,7 @@ def test_the_store_is_only_read(tmp_path):
     with Harness(tmp_path) as harness:
         harness.rank("shoes", ITEMS, "e")
         harness.feedback("e", [1])
-        with open_reader(url(tmp_path)) as log:
+        with closing(open_reader(url(tmp_path))) as log:
             assert len(log.read(0)) == log.last == harness.store.last
             harness.rank("shoes", ITEMS, "f")  # the service is not held up
             assert log.read(log.last)[0].id.endswith("/f")

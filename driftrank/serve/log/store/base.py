@@ -103,14 +103,6 @@ class LogReader(ABC):
     @abstractmethod
     def close(self) -> None: ...
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 class Store(ABC):
     """A log of entries with ascending numbers, and snapshots by name.
