@@ -108,6 +108,10 @@ ColumnsOption = Annotated[
 
 UrlOption = Annotated[str, typer.Option("--url", metavar="URL", help="The address of the service.")]
 RankerOption = Annotated[str, typer.Option("--ranker", metavar="NAME", help="The ranker.")]
+StoredRankerOption = Annotated[
+    str | None,
+    typer.Option("--ranker", metavar="NAME", help="The ranker of the store.", show_default="the only one with lists"),
+]
 KeyOption = Annotated[
     str | None,
     typer.Option("--key", metavar="KEY", help="The key, if the service has keys.", envvar="DRIFTRANK_KEY"),

@@ -24,7 +24,7 @@ class Running:
     python = sys.executable
 
     def __init__(self, folder: Path, *options: str, **variables: str) -> None:
-        self._folder, self._options, self._variables = folder, options, variables
+        self.folder, self._options, self._variables = folder, options, variables
         self.url = ""
         self.port = 0  #: the same after a restart
         self.log = ""  #: standard error so far
@@ -57,7 +57,7 @@ class Running:
     def _start(self) -> None:
         command = [self.python, "-m", "driftrank", "serve", "--port", str(self.port), *self._options]
         self._process = subprocess.Popen(
-            command, cwd=self._folder, env=OUTSIDE | self._variables, text=True, stdout=subprocess.PIPE,
+            command, cwd=self.folder, env=OUTSIDE | self._variables, text=True, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )  # fmt: skip
         # a full pipe would block the server

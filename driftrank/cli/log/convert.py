@@ -36,14 +36,19 @@ OnErrorOption = Annotated[
 
 
 def convert(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="The log, as text; gzipped or not.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT.parquet", help="The file to write.")],
+    source: Annotated[
+        str, typer.Argument(metavar="IN", help="The log, as text, gzipped or not; or the address of a store.")
+    ],
+    out: Annotated[
+        Path, typer.Argument(metavar="OUT.parquet", help="The file to write; of a store, the folder to add files to.")
+    ],
     format: FormatOption = "auto",
     columns: o.ColumnsOption = None,
     clicks: ClicksOption = "positions",
     group: GroupOption = False,
     query: QueryOption = None,
     on_error: OnErrorOption = "skip",
+    ranker: o.StoredRankerOption = None,
     json: o.JsonOption = False,
     quiet: o.QuietOption = False,
 ) -> None:
@@ -53,13 +58,27 @@ def convert(
     prediction challenge, the Open Bandit Dataset, or a table (CSV, TSV, JSONL, TREC run) with one row per list or per
     result. Lines that cannot be used are left out and reported with their numbers; the exit code is then still 0.
 
+    Of the store of a service, also while that runs, OUT.parquet is a folder of files: every call adds one with the
+    lists that have ended since the last. The columns arm, event and how are added, and propensities if the policy
+    defines them. Lists that were withdrawn, not activated, or not answered where the settings drop silence are left
+    out. Commands that read a log take the folder.
+
     \b
     driftrank log convert clicks.gz log.parquet
     driftrank log convert log.csv log.parquet --columns query=q,time=ts,ranking=docs,clicks=clicked
     driftrank log convert log.jsonl log.parquet --clicks items --on-error stop
     driftrank log convert rows.tsv log.parquet --columns list=serp,item=doc,rank=position,click=clicked
     driftrank log convert obd/random/all/all.csv log.parquet --group
+    driftrank log convert sqlite:///driftrank.db log.parquet --ranker shop
     """
+    if "://" in source:
+        given = (format, columns, clicks, group, query, on_error)
+        if given != ("auto", None, "positions", False, None, "skip"):
+            raise ValueError(f"IN={source}: a store takes --ranker, but no other option of formats")
+        _convert_store(source, out, ranker, json=json, quiet=quiet)
+        return
+    if ranker is not None:
+        raise ValueError(f"ranker={ranker!r}: must not be given unless IN is a store, such as sqlite:///driftrank.db")
     import time
 
     from driftrank.cli._output import show_json
@@ -80,3 +99,22 @@ def convert(
     if not quiet:
         speed = f", {report.lines / seconds / 1e6:.1f} M lines/s" if report.lines > 1e6 else ""
         typer.echo(f"{out}: {report.lists:,} lists, {report.clicks:,} clicks, of {report.lines:,} lines{speed}")
+
+
+def _convert_store(url: str, out: Path, ranker: str | None, *, json: bool, quiet: bool) -> None:
+    from dataclasses import asdict
+
+    from driftrank.cli._output import show_json
+    from driftrank.extras import need
+
+    need("serve", "msgspec")
+    from driftrank.serve.click_log import convert_store
+
+    done = convert_store(url, out, ranker)
+    if json:
+        show_json(asdict(done))
+        return
+    if not quiet:
+        for note in done.notes:
+            typer.echo(note, err=True)
+        typer.echo(f"{out}: {done.lists:,} lists, {done.clicks:,} clicks of ranker {done.ranker} added")

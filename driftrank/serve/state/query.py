@@ -256,15 +256,21 @@ def served_list(record: Ranked | Warm, policy: Policy, n: int | None = None) -> 
     n, width = len(shown), policy.memo
     if record.memo is None:
         return RankedItems(shown, np.zeros(n), np.full(n * width, -1.0), record.key)  # type: ignore[return-value]
-    memo, described = np.frombuffer(record.memo, "<f8")[: n * width].copy(), None
-    if policy.shares:
-        places = record.places if isinstance(record, Ranked) else range(1, len(every) + 1)
-        described = describe(record.query, every, ordered=False, places=np.array(places, float) if places else None)
-        if record.described is not None:
-            described = unpack_description(record.described, described)
-        if n < len(every):
-            described = described_at(described, np.arange(n))
+    memo = np.frombuffer(record.memo, "<f8")[: n * width].copy()
+    described = recorded_description(record, n) if policy.shares else None
     return RankedItems(shown, np.zeros(n), memo, record.key, described=described)  # type: ignore[return-value]
+
+
+def recorded_description(record: Ranked | Warm, n: int) -> Described:
+    """The description of the first ``n`` items of a record, for the shared model."""
+    if isinstance(record, Ranked):
+        every, places = record.shown, record.places
+    else:
+        every, places = record.ranking, list(range(1, len(record.ranking) + 1))
+    described = describe(record.query, every, ordered=False, places=np.array(places, float) if places else None)
+    if record.described is not None:
+        described = unpack_description(record.described, described)
+    return described_at(described, np.arange(n)) if n < len(every) else described
 
 
 def click_positions(clicks: Sequence[int], n: int) -> NDArray[np.int8] | int | None:

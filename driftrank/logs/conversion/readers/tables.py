@@ -134,6 +134,8 @@ def _chosen(source: object, available: list[str], columns: Mapping[str, str]) ->
     by_result = "ranking" not in places and "item" in places
     wanted = ("query", "time", "item", "click") if by_result else ("query", "time", "ranking", "clicks")
     missing = [name for name in wanted if name not in places and columns.get(name) != "#"]
+    if sorted(folded) == ["query", "state"]:
+        raise ValueError(f"{source}: an export of a ranker, which has what was learnt, but no lists; convert its store")
     if missing:
         hint = "; time=# for the number of the list" if missing == ["time"] else ""
         raise ValueError(

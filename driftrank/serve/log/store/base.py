@@ -87,6 +87,23 @@ class StoreDamaged(StoreError):
     """Data of the store cannot be read."""
 
 
+class LogReader(ABC):
+    """A log that is only read. Holds up no service that writes to it."""
+
+    last: int  #: the highest sequence number ever assigned when it was opened
+
+    @abstractmethod
+    def read(self, after: int, limit: int = 10_000) -> list[LogEntry]:
+        """As that of a store."""
+
+    @abstractmethod
+    def next_id(self, after: str) -> str | None:
+        """The first id of the log after a text, by code points; None if there is none."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
 class Store(ABC):
     """A log of entries with ascending numbers, and snapshots by name.
 
@@ -103,6 +120,11 @@ class Store(ABC):
     @abstractmethod
     def from_url(cls, url: str, *, durability: str) -> Self:
         """Open the store at an address; create it if it does not exist."""
+
+    @classmethod
+    @abstractmethod
+    def reader(cls, url: str) -> LogReader:
+        """Open the log at an address to read it only, even while a service has it open; it must exist."""
 
     @abstractmethod
     def append(self, entries: Sequence[tuple[str, bytes]]) -> list[tuple[int, bool]]:
@@ -207,3 +229,8 @@ def open_store(url: str, *, durability: str = "full") -> Store:
     """Open the store at an address: ``sqlite:///relative/path`` or ``sqlite:////absolute/path``."""
     check_choice("durability", durability, DURABILITIES)
     return store_at(url).from_url(url, durability=durability)
+
+
+def open_reader(url: str) -> LogReader:
+    """Open the log of the store at an address, to read it only."""
+    return store_at(url).reader(url)

@@ -33,9 +33,12 @@ from driftrank.serve.log.store.sqlite_file import (
     store_error,
     value,
 )
+from driftrank.serve.log.store.sqlite_reader import SQLiteReader, intact_entries
 from driftrank.serve.log.store.sqlite_rescue import rebuild
 from driftrank.serve.log.store.sqlite_statements import (
     MAX_ROWS,
+    SELECT_AFTER,
+    SELECT_LAST,
     capacity,
     delete_snapshots,
     end_of_prefix,
@@ -102,10 +105,18 @@ class SQLiteStore(Store):
 
     @classmethod
     def from_url(cls, url: str, *, durability: str) -> Self:
+        return cls(cls._path(url), durability=durability)
+
+    @classmethod
+    def reader(cls, url: str) -> SQLiteReader:
+        return SQLiteReader(cls._path(url))
+
+    @classmethod
+    def _path(cls, url: str) -> str:
         path = url.removeprefix(f"{cls.scheme}:///")
         if path == url or not path:
             raise ValueError(f"store={url!r}: must be {cls.scheme}:///relative/path or {cls.scheme}:////absolute/path")
-        return cls(path, durability=durability)
+        return path
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -189,12 +200,12 @@ class SQLiteStore(Store):
     def read(self, after: int, limit: int = 10_000) -> list[LogEntry]:
         with self._reading, self._errors():
             rows = self._rows(after, limit)
-        return self._intact(rows)
+        return intact_entries(rows, self.path)
 
     def find(self, ids: Sequence[str]) -> dict[str, LogEntry]:
         with self._reading, self._errors():
             rows = list(self._by_id(self._reader, "seq, id, crc, body", ids))
-        return {entry.id: entry for row in rows for entry in self._intact([row])}
+        return {entry.id: entry for row in rows for entry in intact_entries([row], self.path)}
 
     def get_snapshot(self, name: str) -> Snapshot | None:
         query = "SELECT seq, crc, body FROM snapshots WHERE name = ?"
@@ -227,23 +238,11 @@ class SQLiteStore(Store):
         return sum(_size(Path(f"{self.path}{part}")) for part in ("", "-wal"))
 
     def _rows(self, after: int, limit: int) -> list[Any]:
-        query = "SELECT seq, id, crc, body FROM log WHERE seq > ? ORDER BY seq LIMIT ?"
-        return self._reader.execute(query, (after, limit)).fetchall()
+        return self._reader.execute(SELECT_AFTER, (after, limit)).fetchall()
 
     def _by_id(self, connection: sqlite3.Connection, columns: str, ids: Sequence[str]) -> Iterator[Any]:
         for part in parts(ids):
             yield from connection.execute(select_by_id(columns, capacity(len(part))), padded(part, 1)).fetchall()
-
-    def _intact(self, rows: Sequence[Any]) -> list[LogEntry]:
-        """The entries up to the first damaged one."""
-        entries: list[LogEntry] = []
-        for seq, id, crc, body in rows:
-            if not intact(seq, id, crc, body):
-                if entries:
-                    break
-                raise StoreDamaged(f"{self.path}: entry {seq} of the log is damaged")
-            entries.append(LogEntry(seq, id.decode(), body))
-        return entries
 
     # -- damage --------------------------------------------------------------------------------------------------------
 
@@ -316,8 +315,7 @@ class SQLiteStore(Store):
         writer.execute("BEGIN IMMEDIATE")
         writer.execute("UPDATE meta SET value = value")  # fails if it is not writable
         writer.execute("ROLLBACK")
-        highest = "SELECT max((SELECT coalesce(max(seq), 0) FROM log), (SELECT value FROM meta WHERE name = 'last'))"
-        self.last = max(self.last, value(writer, highest))
+        self.last = max(self.last, value(writer, SELECT_LAST))
         self._reader = reader = connect(self.path, self._timeout)
         reader.execute("PRAGMA cache_size=-16384")
         reader.execute("PRAGMA query_only=ON")

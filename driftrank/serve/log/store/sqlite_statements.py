@@ -9,6 +9,9 @@ from typing import Any
 #: rows of one statement at most; SQLite allows 32,766 parameters
 MAX_ROWS = 4096
 
+SELECT_AFTER = "SELECT seq, id, crc, body FROM log WHERE seq > ? ORDER BY seq LIMIT ?"
+SELECT_LAST = "SELECT max((SELECT coalesce(max(seq), 0) FROM log), (SELECT value FROM meta WHERE name = 'last'))"
+
 
 def capacity(n: int) -> int:
     """The least power of two not below n, so that few different statements are compiled."""
