@@ -348,8 +348,9 @@ class Traffic(RuleBasedStateMachine):
             assert (state.steps, state.clicks) == (steps, clicks)
 
 
+# the same examples in every run: what continuous integration says must not depend on chance
 Traffic.TestCase.settings = settings(
-    max_examples=15, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=15, stateful_step_count=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 TestTraffic = Traffic.TestCase
 
