@@ -7,13 +7,12 @@ import random
 import pytest
 
 from driftrank.policies.registry import policies
-from tests.quick import others_are_slow
 from tests.serve.harness import Harness, differences
 
 SERVED = [name for name, cls in policies().items() if cls.__module__.startswith("driftrank.") and not cls.oracle]
 
 
-@pytest.mark.parametrize("name", others_are_slow(SERVED))
+@pytest.mark.parametrize("name", SERVED)
 def test_served(tmp_path, name):
     """Items come and go, rankings vary in length and exceed the horizon; some get no feedback."""
     with Harness(tmp_path, name, ranker={"horizon": 20, "wait": 100, "forget_items": 100}) as harness:

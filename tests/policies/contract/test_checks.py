@@ -16,22 +16,21 @@ from driftrank.policies.index_policy import IndexPolicy
 from driftrank.policies.regime.prior_regime_ts import PriorRegimeTS
 from driftrank.policies.registry import policies
 from driftrank.policies.stationary.random import Random
-from tests.quick import KINDS, others_are_slow
 from tests.reference import reference_of, references
 
 OURS = {name: cls for name, cls in policies().items() if cls.__module__.startswith("driftrank.")}
 
 
-CONTRACT = [(name, check) for name, cls in OURS.items() for check in applicable(cls()) if check != "beats_random"]
-
-
-@pytest.mark.parametrize(("name", "check"), others_are_slow(CONTRACT, [row for row in CONTRACT if row[0] in KINDS]))
+@pytest.mark.parametrize(
+    ("name", "check"),
+    [(name, check) for name, cls in OURS.items() for check in applicable(cls()) if check != "beats_random"],
+)
 def test_contract(name, check):
     """All checks but beats_random, which takes many steps: tests/policies/test_compiled.py."""
     CHECKS[check](OURS[name]())
 
 
-@pytest.mark.parametrize("name", others_are_slow([name for name, cls in OURS.items() if not cls.oracle]))
+@pytest.mark.parametrize("name", [name for name, cls in OURS.items() if not cls.oracle])
 def test_same_lists_as_the_plain_version(name):
     assert name in references(), f"{name} has no plain version in tests/reference"
     policy = OURS[name]()

@@ -10,7 +10,6 @@ from driftrank.policies.contract.worlds import clicks_of, users
 from driftrank.policies.learner.learner import keeps_learning
 from driftrank.policies.registry import policies
 from tests.policies.streams import state
-from tests.quick import others_are_slow
 
 OURS = [name for name, cls in policies().items() if cls.__module__.startswith("driftrank.") and not cls.oracle]
 NAMES = [f"item {n}" for n in range(9)]
@@ -68,7 +67,7 @@ def test_a_learner_that_starts_without_items(name):
     play(learner, 15)
 
 
-@pytest.mark.parametrize("name", others_are_slow(OURS))
+@pytest.mark.parametrize("name", OURS)
 @pytest.mark.compiled
 def test_it_learns_among_free_slots(name):
     """As surely as without them: the best item is on top more often than by chance where the policy claims to learn."""
