@@ -67,7 +67,7 @@ class CompiledPolicy:
         """True if the policy estimates attractions."""
         return self.kernels.believe is not believe_nothing
 
-    @property
+    @cached_property
     def shares(self) -> bool:
         """True if the policy has a shared model."""
         return bool(self.shared_layout.fields)
