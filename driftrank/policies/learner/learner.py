@@ -698,7 +698,7 @@ class Learner:
         return _Offer(slots, np.concatenate((self._token, tokens)), [*self._slots, *items], place, tokens)
 
     def _slots_of(self, items: Iterable[Item]) -> NDArray[np.uint32]:
-        """The slots of distinct items. If unknown ones are allowed, the n-th item has slot L + n unless it has its own."""
+        """The slots of distinct items. If unknown ones are allowed, the n-th item has slot L + n if it has none."""
         if not isinstance(items, list):
             items = _distinct(items)
         beyond = count(len(self._slots)) if self.open else repeat(None)
@@ -727,14 +727,8 @@ class Learner:
 
     def _relayout(self, problem: RankingProblem) -> None:
         """Copy the state into the layout of a larger problem."""
-        old, new = self.compiled, CompiledPolicy.cached(self.policy, problem)
-        if new.layout != old.layout:
-            floats, ints = new.empty()
-            before, after = old.layout.views(self._floats, self._ints), new.layout.views(floats, ints)
-            for name, values in before.items():
-                after[name][tuple(slice(0, n) for n in values.shape)] = values
-            self.policy.moved(before, after)
-            self._floats, self._ints = floats, ints
+        new = CompiledPolicy.cached(self.policy, problem)
+        self._floats, self._ints = self.compiled.moved(self._floats, self._ints, new)
         more = problem.L - len(self._token)
         if more:
             self._token = np.append(self._token, np.full(more, token_of(None), np.int64))
