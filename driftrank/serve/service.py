@@ -212,7 +212,7 @@ class Service:
         """
         if lenient and self.starting:
             return self._degraded(name, requests, "starting")
-        self._check_ready()
+        self.check_ready()
         if not self.maintenance.memory_free.is_set():
             await self.maintenance.memory_free.wait()
         ranker = self.ranker(name)
@@ -267,7 +267,7 @@ class Service:
         """The baseline for each request."""
         settings = self.ranker_settings().get(name)
         if settings is None:  # it may be in the part of the log that is not replayed yet
-            self._check_ready()
+            self.check_ready()
             raise no_ranker(name)
         self._check_batch(len(requests))
         try:
@@ -397,7 +397,7 @@ class Service:
 
     async def activate(self, event_id: str, names: Iterable[str]) -> Activation:
         """Open the feedback window of a deferred impression of one of these rankers."""
-        self._check_ready()
+        self.check_ready()
         self.check_named("event_id", event_id)
         rankers = [self.state.rankers[name] for name in names if name in self.state.rankers]
         found = [it for it in (self.state.impression(ranker, event_id) for ranker in rankers) if it is not None]
@@ -418,19 +418,20 @@ class Service:
 
     # -- rankers and queries ---------------------------------------------------------------------------------------
 
-    def _check_ready(self) -> None:
+    def check_ready(self) -> None:
+        """Raise unless requests can be answered."""
         if not self.ready:
             raise Refused(503, "Not ready", self._doing, {"Retry-After": "1"})
 
     def ranker(self, name: str) -> Ranker:
-        self._check_ready()
+        self.check_ready()
         try:
             return self.state.rankers[name]
         except KeyError:
             raise no_ranker(name) from None
 
     def ranker_names(self) -> list[str]:
-        self._check_ready()
+        self.check_ready()
         return sorted(self.state.rankers)
 
     def ranker_settings(self) -> dict[str, RankerSettings]:
@@ -447,7 +448,7 @@ class Service:
         self, name: str, settings: RankerSettings, *, discard: bool = False, by: str = "", undoes: int = 0
     ) -> RankerInfo:
         """Create a ranker or change it. A change that would cost what it has learnt needs ``discard``."""
-        self._check_ready()
+        self.check_ready()
         try:
             check_ranker(name, settings)
             if settings.keys and not self.settings.admin_keys:

@@ -84,7 +84,10 @@ def test_items_come_in_pages(tmp_path: Path) -> None:
             harness.feedback(f"e{n}", [1])
         first = harness.query("q")
         assert (len(first.items), first.items_total) == (1000, 1500)
-        pages = [harness.introspection.state("default", "q", offset, 400).items for offset in range(0, 1600, 400)]
+        pages = [
+            harness.run(harness.introspection.state("default", "q", offset, 400)).items
+            for offset in range(0, 1600, 400)
+        ]
         assert [len(page) for page in pages] == [400, 400, 400, 300]
         assert len({item.id for page in pages for item in page}) == 1500
         assert [item.id for item in pages[0] + pages[1]] == [item.id for item in first.items[:800]]

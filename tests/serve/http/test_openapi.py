@@ -34,6 +34,12 @@ parameters = { "path.ranker" = "doomed" }
 include-path = "/v1/rankers/{ranker}/queries/{query}/reset"
 checks.unsupported_method.enabled = false
 checks.allow_header_conformance.enabled = false
+
+# and an event "e1/activate"
+[[operations]]
+include-path = "/v1/rankers/{ranker}/events/{event_id}/activate"
+checks.unsupported_method.enabled = false
+checks.allow_header_conformance.enabled = false
 """
 
 
