@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+#: a time: ISO 8601, UTC
+Moment = Annotated[datetime, Meta(tz=True)]
 
 #: the id of an item; 7 and "7" are two items
 ItemId = str | int
@@ -146,7 +149,7 @@ class OperationLogged(Struct, frozen=True, omit_defaults=True):
     """An operation on a ranker: a change of its settings, or of what it has learnt."""
 
     number: int  #: of its record in the log; undo takes it
-    time: datetime  #: UTC, as all times in answers
+    time: Moment  #: UTC, as all times in answers
     ranker: str  #: its name
     kind: OperationKind  #: what was done
     by: str  #: "settings" at a start, "key " and the first digits of its hash, or "no key"
@@ -191,7 +194,7 @@ class ItemState(Struct, frozen=True, omit_defaults=True):
     bonus: float | None  #: what the policy adds for exploration
     samples: float | None  #: observations behind the estimate, after forgetting
     score: float | None  #: the value by which the policy would order the items
-    last_offered: datetime  #: when a call offered it last
+    last_offered: Moment  #: when a call offered it last
     last_change: int | None  #: step of the last change detected on it
     #: the estimate that it would have without the observations of this query; this and the following only if the policy
     #: has a shared model, and the item was observed
@@ -200,7 +203,7 @@ class ItemState(Struct, frozen=True, omit_defaults=True):
     place: int | None = None  #: where the caller had it when it was last shown
     #: what place, score, query, item, features, crosses (with the context) add to the logit of the prior
     because: dict[str, float] | None = None
-    last_change_time: datetime | None = None  #: when that change was detected, if it is known
+    last_change_time: Moment | None = None  #: when that change was detected, if it is known
 
 
 class QueryState(Struct, frozen=True):
@@ -216,14 +219,14 @@ class QueryState(Struct, frozen=True):
     changes: int  #: changes detected so far
     items: list[ItemState]  #: those of a page; by default best estimate first
     items_total: int = 0  #: of all pages
-    last_change_time: datetime | UnsetType = UNSET  #: when the last change was detected, if there was one
+    last_change_time: Moment | UnsetType = UNSET  #: when the last change was detected, if there was one
 
 
 class EventFeedback(Struct, frozen=True, omit_defaults=True):
     """The end of a ranking."""
 
     how: Literal["feedback", "silence", "dropped", "withdrawn"]  #: dropped: silence, which the ranker ignores
-    time: datetime  #: when
+    time: Moment  #: when
     clicks: list[int]  #: clicked positions, from 1
     shown: int | None = None  #: items that were shown, from the top; all by default
     client_time: float | str | None = None  #: as sent with the feedback
@@ -236,7 +239,7 @@ class EventState(Struct, frozen=True, omit_defaults=True):
     ranker: str  #: its name
     query: str  #: as in the request
     number: int  #: of its record in the log
-    time: datetime  #: when it was ranked
+    time: Moment  #: when it was ranked
     arm: str  #: live, shadow, safe or holdout
     #: open: the feedback window is open. inactive: deferred, not activated. collected: there are clicks, the window is
     #: open. counted: learnt from. holdout: not learnt from. forgotten: its ranker or query was reset since.
@@ -249,8 +252,8 @@ class EventState(Struct, frozen=True, omit_defaults=True):
     draw: str  #: the key of its randomness, hexadecimal; the same key and state give the same ranking
     policy: str | None = None  #: that made it; left out if the ranker has begun again since
     deferred: bool = False  #: nothing is learnt before it is activated
-    window_opened: datetime | None = None  #: when its feedback window began
-    window_closes: datetime | None = None  #: when its feedback window ends, if it is open
+    window_opened: Moment | None = None  #: when its feedback window began
+    window_closes: Moment | None = None  #: when its feedback window ends, if it is open
     collected: list[int] = []  #: positions of the clicks so far, if the window is open
     feedback: EventFeedback | None = None  #: its end; left out if the window is open
 
@@ -259,7 +262,7 @@ class ChangeLogged(Struct, frozen=True, omit_defaults=True):
     """A change of users that a policy has detected."""
 
     number: int  #: ascending, from 1; changes of a query that is reset are removed
-    time: datetime  #: of the ranking with which it was detected
+    time: Moment  #: of the ranking with which it was detected
     query: str  #: as in a request
     step: int  #: of the query
     item: ItemId | None = None  #: the item that changed; left out: no particular one
@@ -281,7 +284,7 @@ class QuerySummary(Struct, frozen=True, omit_defaults=True):
     """The traffic of a query."""
 
     query: str  #: as in a request
-    since: datetime  #: from when on it is counted
+    since: Moment  #: from when on it is counted
     lists: int  #: rankings since then
     recent: int  #: rankings of the last day with traffic, plus half of those before for each day: for the sorting
     live: ArmCounts  #: of the policy, in the modes live and safe
@@ -289,7 +292,7 @@ class QuerySummary(Struct, frozen=True, omit_defaults=True):
     loss: float | None = None  #: clicks per ranking of the holdout minus those of the policy, if both have any
     loss_error: float | None = None  #: the standard error of the loss
     changes: int = 0  #: of the latest changes of the ranker, those of this query
-    last_change_time: datetime | None = None  #: of the latest of them
+    last_change_time: Moment | None = None  #: of the latest of them
 
 
 class WarmRow(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -319,10 +322,10 @@ class Counted(Struct, frozen=True):
 class Problem(Struct, frozen=True, omit_defaults=True):
     """An error, as in RFC 9457."""
 
-    title: str  #: the kind of problem
+    title: str  #: the kind of problem, for people
     status: int  #: of the answer
     detail: str  #: the reason, for this request
-    type: str = "about:blank"  #: a URI of the kind of problem, if there is one
+    type: str = "about:blank"  #: the kind of problem, for programs; operate.md lists them
 
 
 def in_order(items: list[ItemId | Item]) -> list[ItemId]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import secrets
 import subprocess
 import sys
@@ -229,8 +230,10 @@ def test_events_and_feeds(client: Any) -> None:
     assert (found.query, found.items, found.candidates) == ("a b/c", ranking.items, ITEMS)
     assert (found.outcome, found.feedback.clicks) == ("counted", [1])
     assert found.time.tzinfo is not None
-    with pytest.raises(NotFound, match="no ranking of ranker"):
+    with pytest.raises(NotFound, match="no ranking of ranker") as caught:
         client.event("nothing")
+    assert caught.value.type == "urn:driftrank:problem:no-such-event"
+    assert pickle.loads(pickle.dumps(caught.value)).type == caught.value.type
     (busiest,) = client.top_queries()
     assert (busiest.query, busiest.live.clicks) == ("a b/c", 1)
     assert client.top_queries("loss") == client.top_queries("change", offset=1, limit=2) == []

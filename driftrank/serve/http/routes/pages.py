@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from driftrank import wire
+from driftrank.serve.http.limits import Limits
 from driftrank.serve.http.openapi import document
 from driftrank.serve.http.operation import JSON, Need, Operation
 from driftrank.serve.http.routes import table
@@ -25,12 +26,13 @@ async def docs(service: Service, request: Request) -> Response:
 
 
 async def openapi(service: Service, request: Request) -> Response:
-    return Response(_document(bool(service.settings.admin_keys)), media_type=JSON)
+    settings = service.settings
+    return Response(_document(Limits.of(settings), bool(settings.admin_keys)), media_type=JSON)
 
 
 @functools.cache
-def _document(keys: bool) -> bytes:
-    return wire.ENCODER.encode(document(table(), keys=keys))
+def _document(limits: Limits, keys: bool) -> bytes:
+    return wire.ENCODER.encode(document(table(), limits, keys=keys))
 
 
 ROUTES = (

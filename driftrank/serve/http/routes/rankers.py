@@ -73,7 +73,7 @@ async def _settings(request: Request) -> tuple[RankerSettings, list[str]]:
 def _discard(request: Request) -> bool:
     given = request.query_params.get("discard", "false")
     if given not in ("true", "false"):
-        raise Refused(422, "Bad request", f"discard={given!r}: must be true or false")
+        raise Refused(422, "Bad value", f"discard={given!r}: must be true or false")
     return given == "true"
 
 
@@ -96,7 +96,7 @@ async def undo_operation(service: Service, request: Request) -> Response:
     """
     number = request.path_params["number"]
     if not number.isascii() or not number.isdigit() or len(number) > 18:
-        raise Refused(422, "Bad request", f"number={number!r}: must be the number of an operation")
+        raise Refused(422, "Bad value", f"number={number!r}: must be the number of an operation")
     return json_response(await undo(service, request.path_params["ranker"], int(number), caller(request)))
 
 
