@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from importlib import resources
 
@@ -27,7 +28,9 @@ async def docs(service: Service, request: Request) -> Response:
 
 async def openapi(service: Service, request: Request) -> Response:
     settings = service.settings
-    return Response(_document(Limits.of(settings), bool(settings.admin_keys)), media_type=JSON)
+    # made at the first request, which takes longer than others should wait
+    text = await asyncio.to_thread(_document, Limits.of(settings), bool(settings.admin_keys))
+    return Response(text, media_type=JSON)
 
 
 @functools.cache
