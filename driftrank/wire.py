@@ -261,7 +261,7 @@ class EventState(Struct, frozen=True, omit_defaults=True):
 class ChangeLogged(Struct, frozen=True, omit_defaults=True):
     """A change of users that a policy has detected."""
 
-    number: int  #: ascending, from 1; changes of a query that is reset are removed
+    number: int  #: ascending with time, not consecutive; changes of a query that is reset are removed
     time: Moment  #: of the ranking with which it was detected
     query: str  #: as in a request
     step: int  #: of the query

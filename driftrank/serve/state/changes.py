@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from msgspec import Struct, msgpack
 
+from driftrank.policies.alarms import REMEMBERED
 from driftrank.wire import ItemId
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class FoundChange(NamedTuple):
 class Change(Struct, frozen=True, array_like=True):
     """A change in the state. The order of the fields is a promise."""
 
-    number: int  #: ascending, from 1
+    number: int  #: ascending, of its record and its place in it
     time: float
     query: str
     step: int
@@ -41,12 +42,12 @@ class Change(Struct, frozen=True, array_like=True):
     after: float | None
 
 
-def noted(changes: list[Change], query: str, time: float, found: Sequence[FoundChange]) -> list[Change]:
-    """The latest changes of a ranker, with those found now."""
-    last = changes[-1].number if changes else 0
+def noted(seq: int, changes: list[Change], query: str, time: float, found: Sequence[FoundChange]) -> list[Change]:
+    """The latest changes of a ranker, with those found by record ``seq``."""
+    first = seq * REMEMBERED  # no record finds more
     new = [
-        Change(last + n, time, query, it.step, it.item, it.everything, it.before, it.after)
-        for n, it in enumerate(found, 1)
+        Change(first + n, time, query, it.step, it.item, it.everything, it.before, it.after)
+        for n, it in enumerate(found)
     ]
     return (changes + new)[-KEPT:]
 

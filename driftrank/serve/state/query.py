@@ -209,7 +209,7 @@ class Query:
             self.measure()  # windows grow
         found = learner.alarm_count - alarms
         changes = self._changed(found, now) if found else []
-        if learner.detects and not learner.steps % _NOTE_EVERY:
+        if not learner.steps % _NOTE_EVERY and learner.detects:
             self._note_estimates(ranking)
         return changes
 
@@ -294,7 +294,7 @@ class Query:
             [self.seen[item] for item in items], learner.to_bytes(),
         )  # fmt: skip
         places = [self.places.get(item, 0) for item in items]
-        number = {item: n for n, item in enumerate(items)}
+        number = {item: n for n, item in enumerate(items)} if self.described or self.estimates else {}
         described = [(number[item], packed) for item, packed in self.described.items()]
         if self.offered or self.change_times or self.estimates:
             estimates = [(number[item], x) for item, x in self.estimates.items()]

@@ -264,15 +264,15 @@ class State:
             changes = query.learn(ranking, clicks, record.time, items=ranked.items, features=ranked.features)
             ranker.count_step(record.clicks)
             if changes:
-                self._note_changes(ranker, ranked.query, record.time, changes)
+                self._note_changes(seq, ranker, ranked.query, record.time, changes)
         except ValueError as error:
             failed = str(error)
             _log_not_learnt(seq, error)
         self.queries.changed((record.ranker, ranked.query), query, seq, nbytes)
         return failed
 
-    def _note_changes(self, ranker: Ranker, query: str, time: float, found: Sequence[FoundChange]) -> None:
-        ranker.changes = noted(ranker.changes, query, time, found)
+    def _note_changes(self, seq: int, ranker: Ranker, query: str, time: float, found: Sequence[FoundChange]) -> None:
+        ranker.changes = noted(seq, ranker.changes, query, time, found)
         self.changes_stored = False
         self.metrics.add("changes_detected", (ranker.name,), len(found))
         if not self.replaying:
@@ -314,7 +314,7 @@ class State:
             changes = query.learn(ranking, clicks, record.when, items=ranking, features=features)
             ranker.count_step(clicks)
             if changes:
-                self._note_changes(ranker, record.query, record.when, changes)
+                self._note_changes(seq, ranker, record.query, record.when, changes)
         except ValueError as error:
             _log_not_learnt(seq, error)
         if query is not None:
