@@ -201,7 +201,7 @@ class Service:
             raise Refused(429, "Too many requests", detail, {"Retry-After": "1"}) from None
         except StoreError as error:
             self.metrics.add("store_errors", (type(error).__name__,))
-            raise Refused(503, "The store cannot be written", str(error), {"Retry-After": "5"}) from None
+            raise Refused(503, "Store not writable", str(error), {"Retry-After": "5"}) from None
 
     # -- rank ------------------------------------------------------------------------------------------------------
 
@@ -212,7 +212,7 @@ class Service:
         """
         if lenient and self.starting:
             return self._degraded(name, requests, "starting")
-        self._check_ready()
+        self.check_ready()
         if not self.maintenance.memory_free.is_set():
             await self.maintenance.memory_free.wait()
         ranker = self.ranker(name)
@@ -230,7 +230,7 @@ class Service:
                     notes.append(checked.notes)
                 except ValueError as error:
                     where = f"request {n + 1} of {len(requests)}: " if len(requests) > 1 else ""
-                    raise Refused(422, "Bad request", f"{where}{error}") from None
+                    raise Refused(422, "Bad value", f"{where}{error}") from None
                 event_id = request.event_id
                 if event_id is not None and asked.setdefault(event_id, checked.asked) != checked.asked:
                     raise _taken(event_id)
@@ -267,13 +267,13 @@ class Service:
         """The baseline for each request."""
         settings = self.ranker_settings().get(name)
         if settings is None:  # it may be in the part of the log that is not replayed yet
-            self._check_ready()
+            self.check_ready()
             raise no_ranker(name)
         self._check_batch(len(requests))
         try:
             out = [degraded_response(self.settings, settings, request, why) for request in requests]
         except ValueError as error:
-            raise Refused(422, "Bad request", str(error)) from None
+            raise Refused(422, "Bad value", str(error)) from None
         self.metrics.add("lists_degraded", (name, why), len(out))
         return out
 
@@ -296,7 +296,7 @@ class Service:
         """The impression that a retried request asks for."""
         impression = self.state.impression(ranker, event_id)
         if impression is None:  # pragma: no cover - it was in the log a moment ago
-            raise Refused(503, "Try again", "the ranking is being forgotten", {"Retry-After": "1"})
+            raise Refused(503, "Not ready", "the ranking is being forgotten", {"Retry-After": "1"})
         ranked = impression.ranked
         if ranked.query != query or ranked.asked not in (0, asked):
             raise _taken(event_id)
@@ -355,7 +355,7 @@ class Service:
                 except ValueError as error:
                     self.metrics.add("feedback", (name, "malformed"))
                     where = f"feedback {n + 1} of {len(feedbacks)}: " if len(feedbacks) > 1 else ""
-                    raise Refused(422, "Bad request", f"{where}{error}") from None
+                    raise Refused(422, "Bad value", f"{where}{error}") from None
                 if slices.over:
                     await slices.pause()
                     now = self.now()
@@ -373,6 +373,8 @@ class Service:
         if not event_id:  # of a baseline that was answered instead of a ranking
             return outcome.orphan(event_id)
         self._check_id("event_id", event_id)
+        if feedback.shown is not None and feedback.shown < 0:
+            raise ValueError(f"shown={feedback.shown}: must be at least 0")
         if isinstance(feedback.time, str) and len(feedback.time) > max_id:  # it is kept in memory, too
             raise ValueError(f"time: {len(feedback.time)} characters, at most {max_id} are allowed")
         impression = self.state.impression(ranker, event_id)
@@ -397,7 +399,7 @@ class Service:
 
     async def activate(self, event_id: str, names: Iterable[str]) -> Activation:
         """Open the feedback window of a deferred impression of one of these rankers."""
-        self._check_ready()
+        self.check_ready()
         self.check_named("event_id", event_id)
         rankers = [self.state.rankers[name] for name in names if name in self.state.rankers]
         found = [it for it in (self.state.impression(ranker, event_id) for ranker in rankers) if it is not None]
@@ -418,19 +420,20 @@ class Service:
 
     # -- rankers and queries ---------------------------------------------------------------------------------------
 
-    def _check_ready(self) -> None:
+    def check_ready(self) -> None:
+        """Raise unless requests can be answered."""
         if not self.ready:
             raise Refused(503, "Not ready", self._doing, {"Retry-After": "1"})
 
     def ranker(self, name: str) -> Ranker:
-        self._check_ready()
+        self.check_ready()
         try:
             return self.state.rankers[name]
         except KeyError:
             raise no_ranker(name) from None
 
     def ranker_names(self) -> list[str]:
-        self._check_ready()
+        self.check_ready()
         return sorted(self.state.rankers)
 
     def ranker_settings(self) -> dict[str, RankerSettings]:
@@ -447,7 +450,7 @@ class Service:
         self, name: str, settings: RankerSettings, *, discard: bool = False, by: str = "", undoes: int = 0
     ) -> RankerInfo:
         """Create a ranker or change it. A change that would cost what it has learnt needs ``discard``."""
-        self._check_ready()
+        self.check_ready()
         try:
             check_ranker(name, settings)
             if settings.keys and not self.settings.admin_keys:
@@ -553,7 +556,7 @@ class Service:
 
     def _check_batch(self, n: int) -> None:
         if not 1 <= n <= self.settings.max_batch:
-            raise Refused(422, "Bad request", f"{n} requests at once: must be from 1 to {self.settings.max_batch}")
+            raise Refused(422, "Bad value", f"{n} requests at once: must be from 1 to {self.settings.max_batch}")
 
     def _check_items(self, query: Query, items: Sequence[ItemId]) -> None:
         """Raise if a query would have too many items: each call takes time for all of them."""
@@ -572,7 +575,7 @@ class Service:
         try:
             self._check_id(name, value)
         except ValueError as error:
-            raise Refused(422, "Bad request", str(error)) from None
+            raise Refused(422, "Bad value", str(error)) from None
 
 
 def _explicit(settings: RankerSettings, before: Ranker | None) -> RankerSettings:

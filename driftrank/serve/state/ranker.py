@@ -9,7 +9,9 @@ from driftrank.policies.learner.learner import Learner, keeps_learning
 from driftrank.policies.learner.shared_model import SharedModel
 from driftrank.policies.parameters import seconds
 from driftrank.serve.settings import policy_of
+from driftrank.serve.state.changes import Change
 from driftrank.serve.state.query import new_learner
+from driftrank.serve.state.traffic import Traffic
 from driftrank.serve.state.waiting import WaitingImpressions
 from driftrank.wire import ItemId, RankerSettings
 
@@ -39,6 +41,8 @@ class Ranker:
         self.deferred: dict[int, int] = {}
         #: of this generation: the records that changed k, and k
         self.sizes: list[tuple[int, int]] = []
+        self.traffic = Traffic()  #: of this generation, by query
+        self.changes: list[Change] = []  #: of this generation: the latest that were detected, oldest first
         self._shared: SharedModel | None = None
         self.shared_seq = 0  #: the last record from which the shared model learnt; 0: none
         self.shared_stored = 0  #: the same, of its snapshot
@@ -131,5 +135,6 @@ class Ranker:
         """Begin a new generation, which has learnt nothing."""
         self.since = seq
         self.sizes = []
+        self.traffic, self.changes = Traffic(), []
         self._empty_shared()
         self.queries = self.impressions = self.steps = self.clicks = 0
