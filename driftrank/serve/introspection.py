@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
+from msgspec import UNSET
 
 from driftrank.policies.estimates import Belief
 from driftrank.policies.learner.ranked_items import described_at
@@ -14,9 +15,9 @@ from driftrank.policies.learner.shared_model import Prior
 from driftrank.serve.items import given_items, used_by
 from driftrank.serve.log.description import unpack_description
 from driftrank.serve.service import Service, no_query
+from driftrank.serve.state.arms import Arm
 from driftrank.serve.state.queries import snapshot_name
 from driftrank.serve.state.query import Query
-from driftrank.serve.state.ranker import Ranker
 from driftrank.wire import Item, ItemId, ItemState, QueryState
 
 
@@ -26,25 +27,26 @@ class Introspection:
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    def names(self, ranker_name: str, after: str | None, limit: int) -> list[str]:
-        """Names of queries, sorted, in memory or not. The name of a query may be ""."""
+    def names(self, ranker_name: str, after: str | None, limit: int, arm: str = "") -> list[str]:
+        """Names of queries of an arm, sorted, in memory or not. The name of a query may be ""."""
         queries, store = self._service.state.queries, self._service.store
-        ranker = self._service.ranker(ranker_name)
-        prefix = snapshot_name(ranker_name, "")
+        found_arm = self._service.arm(ranker_name, arm)
+        owner = found_arm.owner
+        prefix = snapshot_name(owner, "")
         begin = "" if after is None else prefix + after
-        found = {name for owner, name in queries if owner == ranker_name and (after is None or name > after)}
+        found = {name for whose, name in queries if whose == owner and (after is None or name > after)}
         while stored := store.snapshot_names(prefix, begin, limit):
             begin = stored[-1]
             names = [name.removeprefix(prefix) for name in stored]
-            found.update(name for name in names if queries.stored((ranker_name, name), ranker.since) is not None)
+            found.update(name for name in names if queries.stored((owner, name), found_arm.since) is not None)
             # outdated snapshots do not count, so that only the last page is short
             if sum(prefix + name <= begin for name in found) >= limit:
                 break
         return sorted(found)[:limit]
 
-    def state(self, ranker_name: str, name: str, offset: int = 0, limit: int = 1000) -> QueryState:
-        """The state of a query, item by item: ``limit`` items after the best ``offset``."""
-        ranker = self._service.ranker(ranker_name)
+    def state(self, ranker_name: str, name: str, offset: int = 0, limit: int = 1000, arm: str = "") -> QueryState:
+        """The state of a query of an arm, item by item: ``limit`` items after the best ``offset``."""
+        ranker = self._service.arm(ranker_name, arm)
         query = self._service.state.query(ranker, name)
         if query is None:
             raise no_query(ranker_name, name)
@@ -68,10 +70,10 @@ class Introspection:
         ]  # fmt: skip
         return QueryState(
             ranker_name, name, ranker.spec, query.steps, query.impressions, query.clicks, last, learner.alarm_count,
-            items, len(best_first),
+            items, len(best_first), query.value if query.value != query.clicks else UNSET,
         )  # fmt: skip
 
-    def _prior(self, ranker: Ranker, query: Query) -> tuple[Prior | None, dict[ItemId, dict[str, float]]]:
+    def _prior(self, ranker: Arm, query: Query) -> tuple[Prior | None, dict[ItemId, dict[str, float]]]:
         """The prior of a query's items, at the places where they were last shown, and what it is made of."""
         if ranker.shared is None or not query.seen:
             return None, {}

@@ -53,18 +53,23 @@ async def undo(service: Service, name: str, number: int, by: str) -> RankerInfo:
         service.ranker(name)
         await service.append([NewRecord(unique_id("reset"), gone)], urgent=True)
     records = [
-        NewRecord(unique_id("import"), Imported(name, query, service.now(), state.queries[owner, query].to_bytes()))
+        _imported(service, name, query, state.queries[owner, query].to_bytes(), owner.partition("@")[2])
         for owner, query in state.queries
         if operation.query in (None, query)
     ]
-    if operation.query is None and ranker.shared_seq and ranker.shared is not None:
-        model = SharedImported(name, service.now(), ranker.shared.to_bytes())
-        records.append(NewRecord(unique_id("import"), model))
+    for arm in ranker.every_arm():
+        if operation.query is None and arm.shared_seq and arm.shared is not None:
+            model = SharedImported(name, service.now(), arm.shared.to_bytes(), arm.label)
+            records.append(NewRecord(unique_id("import"), model))
     for at in range(0, len(records), _SLICE):
         await service.maintenance.memory_free.wait()
         await service.append(records[at : at + _SLICE], urgent=True)
     service.log_operation(name, f"operation {number} undone", by)
     return service.info(name)
+
+
+def _imported(service: Service, name: str, query: str, state: bytes, arm: str) -> NewRecord:
+    return NewRecord(unique_id("import"), Imported(name, query, service.now(), state, arm))
 
 
 async def _state_before(service: Service, operation: OperationLogged) -> State:

@@ -99,6 +99,18 @@ class Impressions:
         self.add(found)
         return found
 
+    def record(self, seq: int) -> Ranked | None:
+        """The impression of a record; None if the log has forgotten it."""
+        found = self._by_opening.get(seq)
+        if found is not None:
+            return found.ranked
+        try:
+            entries = self._store.read(seq - 1, 1)
+        except StoreDamaged:  # as good as forgotten
+            return None
+        record = decode(entries[0].body) if entries and entries[0].seq == seq else None
+        return record if isinstance(record, Ranked) else None
+
     def opened_by(self, openings: list[int], created: int) -> list[Impression]:
         """The impressions whose feedback windows these records opened, ascending; without unreadable ones."""
         out = []

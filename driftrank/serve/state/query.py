@@ -51,12 +51,16 @@ class _SavedWithDescriptions(_SavedWithPlaces, array_like=True):
     described: list[tuple[int, bytes]] = []  # of the items with these numbers in that order
 
 
+class _SavedWithValue(_SavedWithDescriptions, array_like=True):
+    value: float = -1.0  # negative: that of its clicks
+
+
 class Query:
     """The state of one query. Changed only by folding records."""
 
     __slots__ = (
         "all_seen", "clicks", "described", "impressions", "learner", "nbytes", "now", "places", "resized", "seen",
-        "seq", "since", "sweep", "version",
+        "seq", "since", "sweep", "value", "version",
     )  # fmt: skip
 
     def __init__(self, learner: Learner, since: int) -> None:
@@ -67,6 +71,7 @@ class Query:
         self.version = 0  #: incremented by every change
         self.impressions = 0
         self.clicks = 0
+        self.value = 0.0  #: the sum of the values of these clicks
         self.now = 0.0  #: the time of the last update
         self.seen: dict[ItemId, float] = {}  #: when an item was last offered; the items of the learner
         self.places: dict[ItemId, int] = {}  #: where the caller had it when it was last shown, if there is an order
@@ -148,9 +153,11 @@ class Query:
 
     def learn(
         self, ranking: Sequence[ItemId], clicks: Sequence[int], now: float, *, items: Sequence[ItemId] | None = None,
-        features: list[list[float]] | None = None,
+        features: list[list[float]] | None = None, value: float | None = None,
     ) -> None:  # fmt: skip
-        """Update the learner with the clicked positions of a ranking. ``items`` have these ``features``."""
+        """Update the learner with the clicked positions of a ranking. ``items`` have these ``features``; ``value`` is
+        that of the clicks if they are not worth 1 each.
+        """
         learner = self.learner
         now = max(self.now, now)  # an imported state may come from a clock ahead of ours
         new = self.missing(ranking)
@@ -167,6 +174,7 @@ class Query:
             self._observe(ranking, now, added=bool(new))
         self.now = now
         self.clicks += len(clicks)
+        self.value += len(clicks) if value is None else value
         if not learner.steps & 255:
             self.measure()  # windows grow
 
@@ -223,20 +231,24 @@ class Query:
             [self.seen[item] for item in items], learner.to_bytes(),
         )  # fmt: skip
         places = [self.places.get(item, 0) for item in items]
-        if self.described:
+        valued = self.value != self.clicks
+        if self.described or valued:
             number = {item: n for n, item in enumerate(items)}
             described = [(number[item], packed) for item, packed in self.described.items()]
+            if valued:
+                return msgpack.encode(_SavedWithValue(*saved, places, described, self.value))
             return msgpack.encode(_SavedWithDescriptions(*saved, places, described))
         return msgpack.encode(_SavedWithPlaces(*saved, places) if self.places else _Saved(*saved))
 
     @classmethod
     def from_bytes(cls, body: bytes) -> Query:
         """Raises ``ValueError`` if it is not a saved query."""
-        saved = msgpack.decode(body, type=_SavedWithDescriptions)
+        saved = msgpack.decode(body, type=_SavedWithValue)
         if saved.format != _FORMAT:
             raise ValueError(f"a query in format {saved.format}, this version reads {_FORMAT}")
         out = cls(Learner.from_bytes(saved.learner), saved.since)
         out.seq, out.impressions, out.clicks = saved.seq, saved.impressions, saved.clicks
+        out.value = saved.value if saved.value >= 0 else float(saved.clicks)
         out.now, out.all_seen, out.sweep, out.resized = saved.now, saved.all_seen, saved.sweep, saved.seq
         items: list[ItemId] = out.learner.items  # type: ignore[assignment]
         out.seen = dict(zip(items, saved.seen, strict=True))

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from driftrank.serve.http.bodies import json_response, no_content
-from driftrank.serve.http.endpoint import caller
+from driftrank.serve.http.endpoint import ARM, arm_of, caller
 from driftrank.serve.http.operation import Need, Operation
 from driftrank.serve.http.problems import Refused
 from driftrank.serve.introspection import Introspection
@@ -23,6 +23,7 @@ _PAGE: dict[str, dict[str, Any]] = {
         "schema": {"type": "integer", "minimum": 1, "maximum": _MAX_LIMIT, "default": 100},
         "description": "The maximum number of names.",
     },
+    **ARM,
 }
 
 
@@ -35,6 +36,7 @@ _ITEMS: dict[str, dict[str, Any]] = {
         "schema": {"type": "integer", "minimum": 1, "maximum": _MAX_LIMIT, "default": _MAX_LIMIT},
         "description": "The maximum number of items.",
     },
+    **ARM,
 }
 
 
@@ -42,7 +44,7 @@ async def queries(service: Service, request: Request) -> Response:
     """List the names of a ranker's queries, sorted, a page at a time."""
     limit = _integer(request, _PAGE, "limit")
     after = request.query_params.get("after")
-    return json_response(Introspection(service).names(request.path_params["ranker"], after, limit))
+    return json_response(Introspection(service).names(request.path_params["ranker"], after, limit, arm_of(request)))
 
 
 async def query(service: Service, request: Request) -> Response:
@@ -52,7 +54,7 @@ async def query(service: Service, request: Request) -> Response:
     """
     ranker, name = request.path_params["ranker"], request.path_params["query"]
     offset, limit = _integer(request, _ITEMS, "offset"), _integer(request, _ITEMS, "limit")
-    return json_response(Introspection(service).state(ranker, name, offset, limit))
+    return json_response(Introspection(service).state(ranker, name, offset, limit, arm_of(request)))
 
 
 def _integer(request: Request, parameters: dict[str, dict[str, Any]], name: str) -> int:
