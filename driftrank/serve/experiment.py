@@ -23,7 +23,7 @@ def experiment_of(ranker: Ranker) -> ExperimentState:
         Day(
             datetime.fromtimestamp(number * 86_400, UTC).date().isoformat(),
             _counts(day.arms),
-            [_compared_on(its, pair) for its in day.pairs if (pair := _pair(sums, its)) is not None],
+            [_compared_on(number, its, pair) for its in day.pairs if (pair := _pair(sums, its)) is not None],
         )
         for number, day in sorted(sums.days.items(), reverse=True)
     ]
@@ -46,11 +46,11 @@ def compared(sums: Experiment, pair: Pair) -> Comparison:
     )  # fmt: skip
 
 
-def _compared_on(day: DayPair, pair: Pair) -> Comparison:
+def _compared_on(number: int, day: DayPair, pair: Pair) -> Comparison:
+    since = _iso(max(pair.since, 86_400.0 * number))
     if day.few or pair.few:
-        return Comparison(day.arm, day.baseline, _iso(pair.since), day.lists, refused="few", running=not pair.until)
-    interval = _interval(day.estimate(pair))
-    return Comparison(day.arm, day.baseline, _iso(pair.since), day.lists, interval, running=not pair.until)
+        return Comparison(day.arm, day.baseline, since, day.lists, refused="few", running=not pair.until)
+    return Comparison(day.arm, day.baseline, since, day.lists, _interval(day.estimate(pair)), running=not pair.until)
 
 
 def _pair(sums: Experiment, day: DayPair) -> Pair | None:

@@ -64,7 +64,8 @@ COUNTERS = {
                               ("ranker", "arm", "how")),
     "clicks": Family("Clicks of closed rankings; divided by driftrank_lists_finalised_total, clicks per ranking.",
                      ("ranker", "arm")),
-    "value": Family("Values of the clicks of closed rankings, where values were given.", ("ranker", "arm")),
+    "value": Family("Values of the clicks of closed rankings; a click without a value counts as 1.",
+                    ("ranker", "arm")),
     "items_shown": Family("Items in rankings, by reason: learnt, prior, explore, pinned, baseline. The share of "
                           "explore is the cost of exploration.", ("ranker", "why")),
     "clicks_by_position": Family("Clicks of closed rankings, by position.", ("ranker", "position")),

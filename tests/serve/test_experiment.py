@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from driftrank.client import Client
 from driftrank.evaluation.sequences import mixture_width
 from driftrank.serve.experiment import experiment_of
 from driftrank.serve.log.records import Final, Ranked
@@ -20,6 +21,7 @@ from driftrank.serve.undo import undo
 from driftrank.wire import ArmSettings, ExperimentState, RankerSettings, WarmRow
 from tests.reference import sequences as plain
 from tests.serve.harness import CHEAP, Harness, differences
+from tests.serve.running import Running
 
 ITEMS = ("a", "b", "c", "d", "e")
 LIKES = {"a": 0.05, "b": 0.1, "c": 0.1, "d": 0.3, "e": 0.5}
@@ -401,3 +403,35 @@ def test_the_state_is_that_of_the_log(tmp_path: Path, tiny: bool):
         assert differences(harness.dump(), before) == []
         harness.restart()
         assert experiment_of(harness.state.rankers["default"]).arms
+
+
+def test_a_killed_server_goes_on(tmp_path: Path):
+    """A real process: arms in TOML, subjects, values; kill -9; the same experiment, and the next page of a list."""
+    (tmp_path / "driftrank.toml").write_text(
+        """
+        [rankers.default]
+        policy = "CascadeUCB1"
+        k = 2
+        holdout = 0.2
+        stable = "1h"
+        [rankers.default.arms.b]
+        share = 0.4
+        [rankers.default.values]
+        dwell = 0.3
+        """
+    )
+    with Running(tmp_path, "--config", "driftrank.toml") as server, Client(server.url, deadline=60) as client:
+        for n in range(30):
+            answer = client.rank("q", ITEMS, subject=f"s{n % 10}", event_id=f"e{n}")
+            client.feedback(f"e{n}", [answer.items[0].id], kind="dwell", wait=True)
+        before, info, first = client.experiment(), client.ranker(), client.rank("q", ITEMS, subject="s1")
+        server.kill()
+        server.restart()
+        assert client.experiment() == before
+        assert sum(arm.value for arm in before.arms) == pytest.approx(9.0)
+        after = client.ranker()
+        assert (after.steps, after.clicks, after.value) == (info.steps, info.clicks, info.value)
+        second = client.rank("q", ITEMS, subject="s1", offset=2)
+        assert not {item.id for item in first.items} & {item.id for item in second.items}
+        assert client.rank("q", ITEMS, subject="s1").items == first.items
+        assert "s1" not in server.log

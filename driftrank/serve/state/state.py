@@ -241,7 +241,7 @@ class State:
             ranker.experiment.count(impression.seq, ranked, record)
         if waited and record.how in ("feedback", "silence"):
             self.metrics.add("clicks", (record.ranker, ranked.arm), len(record.clicks))
-            if record.values:
+            if record.clicks or record.values:
                 self.metrics.add("value", (record.ranker, ranked.arm), record.value)
             for position in record.clicks:
                 self.metrics.add("clicks_by_position", (record.ranker, position_label(ranked.offset + position)))
