@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from driftrank.serve.log.records import Ranked
+from driftrank.serve.state.stable_lists import StableLists
 from driftrank.wire import ArmSettings, RankRequest
 from tests.serve.harness import Harness
 
@@ -180,7 +181,21 @@ def test_pages_after_the_first_are_not_lists_of_an_experiment(tmp_path: Path):
 
 
 def test_memory_is_bounded(random_lists: Harness, monkeypatch: pytest.MonkeyPatch):
+    """Of 10 lists in parts of 4: as long as there is room, none is forgotten, also by a restart."""
     monkeypatch.setattr("driftrank.serve.state.stable_lists._MOST", 10)
-    for n in range(30):
-        page(random_lists, f"{n}", subject=f"s{n}")
-    assert len(random_lists.state.rankers["default"].stable_lists) == 10
+    monkeypatch.setattr("driftrank.serve.state.stable_lists._TOGETHER", 4)
+    shown = [page(random_lists, f"{n}", subject=f"s{n}") for n in range(31)]
+    random_lists.checkpoint()
+    random_lists.recover()
+    lists = random_lists.state.rankers["default"].stable_lists
+    assert 7 <= len(lists) <= 12
+    assert lists.to_bytes() == StableLists.from_bytes(lists.to_bytes()).to_bytes()
+    assert [page(random_lists, f"{n} again", subject=f"s{n}") for n in range(24, 31)] == shown[24:]
+    assert [random_lists.log()[-1 - n][1].repeats > 0 for n in range(7)] == [True] * 7
+    assert page(random_lists, "24 next", 3, subject="s24") != shown[24]
+    assert page(random_lists, "24 once more", subject="s24") == shown[24]
+    assert random_lists.dump() == random_lists.dump_of_log()
+    random_lists.clock.now += 1800
+    for n in range(8):
+        page(random_lists, f"{n} later", subject=f"t{n}")
+    assert len(lists) <= 12
