@@ -197,8 +197,18 @@ def test_a_change_that_discards_an_arm_is_refused(harness: Harness, arms, says):
     assert steps(harness, "") == [live]
     operation = harness.state.operations[-1]
     assert operation.discarded == of_b
+    for n in range(30, 40):
+        visit(harness, n)
+    (more,) = steps(harness, "")
+    assert more > live
     harness.run(undo(harness.service, "default", operation.number, "me"))
-    assert steps(harness, "", "b") == [live, of_b]
+    assert steps(harness, "", "b") == [more, of_b], "the other arm keeps what it has learnt since"
+
+
+def test_to_remove_an_arm_that_has_learnt_nothing_is_no_loss(harness: Harness):
+    harness.rank("q", ITEMS, "e")
+    put(harness, arms={})
+    assert harness.state.operations[-1].discarded is None
 
 
 @pytest.mark.parametrize(

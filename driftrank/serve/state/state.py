@@ -354,7 +354,8 @@ class State:
         changing = [arm for arm in map(ranker.arm, begins) if arm is not None]
         self._restart(ranker, seq, changing)
         ranker.set(after, chosen=record.chosen, seq=seq)
-        discarded = (record.steps or 0) if begins else None
+        # an arm that has learnt nothing is no loss
+        discarded = (record.steps or 0) if "" in begins or record.steps else None
         self._log(seq, record, "changed", ranker, before=before, after=after, discarded=discarded)
 
     def _log(self, seq: int, record: RankerSet | RankerDeleted | Reset, kind: Any, ranker: Ranker, **more: Any) -> None:
