@@ -458,7 +458,7 @@ MUTANTS = [
     ),
     Mutant(
         "arm-learns", "every arm learns from all lists of its ranker",
-        "arm = ranker.arm(ranked.arm)", "arm: Arm | None = ranker",
+        "return self if not name or name in OWN_ARMS else self.arms.get(name)", "return self",
         "serve/test_experiment.py",
     ),
     Mutant(

@@ -129,7 +129,7 @@ class Split:
     >>> split.shares
     {'holdout': 0.2, 'live': 0.5, 'b': 0.3}
     >>> split.assign("shop", "u1"), split.assign("shop", "u1"), split.assign("shop", "u2")
-    ('live', 'live', 'live')
+    ('holdout', 'holdout', 'live')
     """
 
     def __init__(self, settings: RankerSettings) -> None:
