@@ -354,7 +354,7 @@ class State:
         changing = [arm for arm in map(ranker.arm, begins) if arm is not None]
         self._restart(ranker, seq, changing)
         ranker.set(after, chosen=record.chosen, seq=seq)
-        # an arm that has learnt nothing is no loss
+        # to remove an arm that has learnt nothing discards nothing
         discarded = (record.steps or 0) if "" in begins or record.steps else None
         self._log(seq, record, "changed", ranker, before=before, after=after, discarded=discarded)
 
