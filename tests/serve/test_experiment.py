@@ -120,14 +120,14 @@ def test_arms_learn_from_their_own_lists(harness: Harness):
 
 
 def test_an_arm_has_its_own_policy(tmp_path: Path):
-    arms = {"b": ArmSettings(share=0.5, policy="CascadeTS"), "c": ArmSettings(share=0.2, mode="shadow")}
+    arms = {"b": ArmSettings(share=0.5, policy="CascadeSoftmax"), "c": ArmSettings(share=0.2, mode="shadow")}
     with Harness(tmp_path, ranker={"arms": arms}) as harness:
         found = {}
         for n in range(40):
             answer = harness.rank("q", ITEMS, f"e{n}")
             found[answer.arm] = answer.policy, {item.why for item in answer.items}
         assert found["live"][0] == CHEAP
-        assert found["b"][0] == "CascadeTS"
+        assert found["b"][0] == "CascadeSoftmax"
         assert found["c"] == (CHEAP, {"baseline"})
         assert harness.outcome("e0", []) == "counted"
 
@@ -173,7 +173,7 @@ def test_shares_and_new_arms_keep_what_was_learnt(harness: Harness):
     for n in range(40):
         visit(harness, n)
     before = steps(harness, "", "b")
-    put(harness, arms={"b": ArmSettings(share=0.1), "c": ArmSettings(share=0.1, policy="CascadeTS")})
+    put(harness, arms={"b": ArmSettings(share=0.1), "c": ArmSettings(share=0.1, policy="CascadeSoftmax")})
     assert steps(harness, "", "b") == before
     put(harness, holdout=0.0, arms={"b": ArmSettings(share=0.0)})
     assert steps(harness, "", "b") == before
@@ -183,7 +183,7 @@ def test_shares_and_new_arms_keep_what_was_learnt(harness: Harness):
     ("arms", "says"),
     [
         ({}, "arms.b would be removed"),
-        ({"b": ArmSettings(share=0.3, policy="CascadeTS")}, "arms.b: policy='CascadeTS'"),
+        ({"b": ArmSettings(share=0.3, policy="CascadeSoftmax")}, "arms.b: policy='CascadeSoftmax'"),
     ],
 )
 def test_a_change_that_discards_an_arm_is_refused(harness: Harness, arms, says):
@@ -218,7 +218,7 @@ def test_to_remove_an_arm_that_has_learnt_nothing_is_no_loss(harness: Harness):
         ({"arms": {"live": ArmSettings(share=0.1)}}, r"arms.live: must be .* none of live"),
         ({"arms": {"b": ArmSettings(share=1.5)}}, "arms.b.share"),
         ({"arms": {"b": ArmSettings(share=0.5, policy="Nobody")}}, "Nobody"),
-        ({"arms": {"b": ArmSettings(share=0.5, policy="CascadeTS", mode="safe")}}, "arms.b: .*BubbleRank"),
+        ({"arms": {"b": ArmSettings(share=0.5, policy="CascadeSoftmax", mode="safe")}}, "arms.b: .*BubbleRank"),
         ({"arms": {f"b{n}": ArmSettings(share=0.01) for n in range(9)}}, "at most 8"),
         ({"values": {"buy": 2.0}}, "values.buy"),
         ({"stable": "soon"}, "stable='soon'"),

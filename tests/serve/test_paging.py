@@ -14,7 +14,7 @@ from driftrank.wire import ArmSettings, RankRequest
 from tests.serve.harness import Harness
 
 ITEMS = [f"i{n}" for n in range(8)]
-POLICIES = ("CascadeTS", "PriorRegimeTS:hash_bits=6", "BubbleRank:horizon=1000", "RankedEXP3")
+POLICIES = ("CascadeSoftmax", "PriorRegimeTS:hash_bits=6", "BubbleRank:horizon=1000", "RankedEXP3")
 
 
 @pytest.fixture(params=POLICIES)
@@ -25,7 +25,7 @@ def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]
 
 @pytest.fixture
 def random_lists(tmp_path: Path) -> Iterator[Harness]:
-    with Harness(tmp_path, "Random", ranker={"stable": "30m", "wait": "1h"}) as harness:
+    with Harness(tmp_path, "CascadeSoftmax", ranker={"stable": "30m", "wait": "1h"}) as harness:
         yield harness
 
 
