@@ -36,12 +36,15 @@ def compile(
     from time import perf_counter
 
     need("serve", "msgspec")
+    from driftrank.serve.ranker_settings import arms_of, settings_of_arm
     from driftrank.serve.settings import load_settings, policy_of, ranker_settings
     from driftrank.serve.state.query import warm_up
 
     settings = load_settings(config, os.environ)
     named = [ranker_settings({"policy": policy}) for policy in policies or ()]
-    rankers = [ranker_settings({}), *settings.rankers.values(), *named]
+    configured = settings.rankers.values()
+    arms = [settings_of_arm(ranker, arm) for ranker in configured for arm in arms_of(ranker)]
+    rankers = [ranker_settings({}), *configured, *arms, *named]
     done = set()
     for ranker in rankers:
         policy = policy_of(ranker)

@@ -18,7 +18,8 @@ from typing import Any, Literal, NamedTuple
 
 from msgspec import UNSET, DecodeError, structs
 
-from driftrank.serve.feedback import feedback_record, positions, withdrawal
+from driftrank.serve.experiment import gauges
+from driftrank.serve.feedback import feedback_record, reported, withdrawal
 from driftrank.serve.http.problems import Refused
 from driftrank.serve.items import check_id
 from driftrank.serve.log.committer import Committer, NewRecord, QueueFull, Settled
@@ -40,10 +41,13 @@ from driftrank.serve.log.records import (
 from driftrank.serve.log.store.base import Store, StoreDamaged, StoreError
 from driftrank.serve.maintenance import Maintenance
 from driftrank.serve.metrics import Metrics, position_label
+from driftrank.serve.paging import page_of
 from driftrank.serve.rank import CheckedRequest, degraded_response, make_impression, response
+from driftrank.serve.ranker_settings import arms_of, settings_of_arm
 from driftrank.serve.settings import ServerSettings, check_ranker, policy_of
 from driftrank.serve.slices import Slices
 from driftrank.serve.state import outcome
+from driftrank.serve.state.arms import Arm, Assignment
 from driftrank.serve.state.query import Query, warm_up
 from driftrank.serve.state.ranker import Ranker
 from driftrank.serve.state.state import State
@@ -176,12 +180,14 @@ class Service:
         self.metrics.gauge("ready", lambda: self.ready and self.problem is None)
         self.metrics.gauge("state_bytes", lambda: state.queries.nbytes)
         self.metrics.gauge(
-            "shared_model_bytes", lambda: {(name,): r.shared_bytes for name, r in state.rankers.items() if r.shares}
+            "shared_model_bytes", lambda: {(arm.owner,): arm.shared_bytes for arm in state.every_arm() if arm.shares}
         )
         self.metrics.gauge("resident_queries", lambda: len(state.queries))
         self.metrics.gauge("lists_pending", lambda: {(name,): len(r.waiting) for name, r in state.rankers.items()})
         self.metrics.gauge("store_bytes", self.store.size)
         self.metrics.gauge("commit_queue_length", lambda: self._committer.queued)
+        for name, read in gauges(state).items():
+            self.metrics.gauge(name, read)
 
     def _committed(self, records: int, seconds: float) -> None:
         self.metrics.add("records_appended", (), records)
@@ -225,14 +231,15 @@ class Service:
             now = self.now()
             for n, request in enumerate(requests):
                 try:
-                    checked = CheckedRequest(self.settings, ranker.settings, ranker.policy, request)
-                    rankings.append(self._rank(ranker, request, checked, now))
+                    event_id = self._event_id(request, now)
+                    assigned = ranker.assign(event_id, self._subject(request))
+                    checked = CheckedRequest(self.settings, assigned.arm.settings, assigned.arm.policy, request)
+                    rankings.append(self._rank(ranker, assigned, request, checked, event_id, now))
                     notes.append(checked.notes)
                 except ValueError as error:
                     where = f"request {n + 1} of {len(requests)}: " if len(requests) > 1 else ""
                     raise Refused(422, "Bad value", f"{where}{error}") from None
-                event_id = request.event_id
-                if event_id is not None and asked.setdefault(event_id, checked.asked) != checked.asked:
+                if request.event_id is not None and asked.setdefault(event_id, checked.asked) != checked.asked:
                     raise _taken(event_id)
                 if slices.over:
                     await slices.pause()
@@ -277,19 +284,31 @@ class Service:
         self.metrics.add("lists_degraded", (name, why), len(out))
         return out
 
-    def _rank(self, ranker: Ranker, request: RankRequest, checked: CheckedRequest, now: float) -> Ranked | NewRecord:
+    def _event_id(self, request: RankRequest, now: float) -> str:
+        if request.event_id is None:
+            return f"{int(now * 1000):x}-{os.urandom(8).hex()}"
+        self._check_id("event_id", request.event_id)
+        return request.event_id
+
+    def _subject(self, request: RankRequest) -> str | None:
+        if request.subject is not None:
+            self._check_id("subject", request.subject)
+        return request.subject
+
+    def _rank(
+        self, ranker: Ranker, assigned: Assignment, request: RankRequest, checked: CheckedRequest, event_id: str,
+        now: float,
+    ) -> Ranked | NewRecord:  # fmt: skip
         """The impression that was served for this event id, or a new one."""
-        event_id = request.event_id
-        if event_id is None:
-            event_id = f"{int(now * 1000):x}-{os.urandom(8).hex()}"
-        else:
-            self._check_id("event_id", event_id)
-            if self.state.cached_impression(ranker, event_id) is not None:
-                return self._served(ranker, event_id, request.query, checked.asked)
-        query = self.state.query(ranker, request.query)
+        if request.event_id is not None and self.state.cached_impression(ranker, event_id) is not None:
+            return self._served(ranker, event_id, request.query, checked.asked)
+        query = self.state.query(assigned.arm, request.query)
         if query is not None:
             self._check_items(query, checked.items)
-        ranked, prepared = make_impression(ranker, request.query, query, checked, event_id, now, defer=request.defer)
+        page = page_of(self.state, ranker, assigned, query, request, checked, now) if ranker.stable else None
+        ranked, prepared = make_impression(
+            ranker, assigned, request.query, query, checked, event_id, now, defer=request.defer, page=page
+        )
         return NewRecord(ranked_id(ranker.name, ranker.created, event_id), ranked, prepared)
 
     def _served(self, ranker: Ranker, event_id: str, query: str, asked: int) -> Ranked:
@@ -302,9 +321,9 @@ class Service:
             raise _taken(event_id)
         return ranked
 
-    def count_ignored(self, ranker: Ranker, notes: Sequence[str]) -> None:
+    def count_ignored(self, arm: Arm, notes: Sequence[str]) -> None:
         for note in notes:
-            self.metrics.add("ignored", (ranker.name, note.partition(":")[0]))
+            self.metrics.add("ignored", (arm.ranker_name, note.partition(":")[0]))
 
     def _count(self, ranked: Ranked) -> None:
         self.metrics.add("lists", (ranked.ranker, ranked.arm))
@@ -383,10 +402,10 @@ class Service:
                 record = Withdrawn(ranker.name, event_id, now)
                 return NewRecord(withdrawn_id(ranker.name, ranker.created, event_id), record)
             return outcome.orphan(event_id)
-        clicks, shown = positions(impression.ranked, feedback)
+        given = reported(impression.ranked, feedback, ranker.settings.values or {})
         collected = impression.opened_by in ranker.collected
-        result = outcome.unrecorded(impression, ranker.feedback_window, now, clicks, shown, collected=collected)
-        return result or feedback_record(ranker, impression, now, clicks, shown, feedback.time)
+        result = outcome.unrecorded(impression, ranker.feedback_window, now, given, collected=collected)
+        return result or feedback_record(ranker, impression, now, given, feedback.time)
 
     def _outcome(self, new: NewRecord, settled: Settled) -> FeedbackResult:
         if settled.new:
@@ -432,6 +451,13 @@ class Service:
         except KeyError:
             raise no_ranker(name) from None
 
+    def arm(self, name: str, arm: str | None) -> Arm:
+        """An arm of a ranker; None: its own."""
+        found = self.ranker(name).arm(arm or "")
+        if found is None:
+            raise Refused(404, "No such arm", f"arm={arm!r}: ranker {name!r} has no such arm")
+        return found
+
     def ranker_names(self) -> list[str]:
         self.check_ready()
         return sorted(self.state.rankers)
@@ -444,7 +470,12 @@ class Service:
     def info(self, name: str) -> RankerInfo:
         r = self.ranker(name)
         shared = None if r.shared is None else SharedState(**r.shared.summary(), bytes=r.shared.nbytes)
-        return RankerInfo(name, r.settings, r.queries, r.impressions, r.steps, r.clicks, len(r.waiting), shared)
+        arms = list(r.every_arm())
+        queries, lists, steps, clicks, value = (
+            sum(getattr(arm, count) for arm in arms) for count in ("queries", "impressions", "steps", "clicks", "value")
+        )
+        worth = value if value != clicks else None
+        return RankerInfo(name, r.settings, queries, lists, steps, clicks, len(r.waiting), shared, worth)
 
     async def put_ranker(
         self, name: str, settings: RankerSettings, *, discard: bool = False, by: str = "", undoes: int = 0
@@ -485,13 +516,11 @@ class Service:
     def _lost(self, name: str, settings: RankerSettings) -> str | None:
         """The loss of a ranker if it had other settings, as text; None if there is none."""
         ranker = self.state.rankers.get(name)
-        if ranker is None or not ranker.has_learnt:
+        discarded = ranker.discarded_by(_explicit(settings, ranker)) if ranker else []
+        if not discarded:
             return None
-        after = _explicit(settings, ranker)
-        changes = [f"{s}={getattr(after, s)!r} instead of {getattr(ranker.settings, s)!r}" for s in ranker.costs(after)]
-        if not changes:
-            return None
-        return f"{', '.join(changes)} would discard what was learnt from {ranker.steps} rankings"
+        steps = sum(arm.steps for arm, _ in discarded)
+        return f"{'; '.join(why for _, why in discarded)} would discard what was learnt from {steps} rankings"
 
     def log_operation(self, name: str, what: str, by: str) -> None:
         last = self.state.operations[-1] if self.state.operations else None
@@ -499,12 +528,14 @@ class Service:
         _log.info("ranker %s: %s by %s", name, what, by or "unknown", extra=extra)
 
     async def _compile_all(self) -> None:
-        for ranker in self.state.rankers.values():
+        for arm in list(self.state.every_arm()):
             with suppress(ValueError):  # it was accepted when there was more memory
-                await self._compile(ranker.settings)
+                await self._compile(arm.settings)
 
     async def _compile(self, settings: RankerSettings) -> None:
         """Compile before the first ranking, in a thread: other requests are answered meanwhile."""
+        for arm in arms_of(settings):
+            await self._compile(settings_of_arm(settings, arm))
         policy, most = policy_of(settings), self.settings.memory_bytes
         if self.starting:
             self._doing = f"compiling {policy.spec}"
@@ -527,12 +558,13 @@ class Service:
 
     def _setting(self, name: str, settings: RankerSettings, by: str, undoes: int = 0) -> NewRecord:
         ranker, chosen = self.state.rankers.get(name), settings.policy is not None
-        settings, steps = _explicit(settings, ranker), ranker.steps if ranker else 0
+        settings = _explicit(settings, ranker)
+        steps = sum(arm.steps for arm, _ in ranker.discarded_by(settings)) if ranker else 0
         record = RankerSet(name, self.now(), settings, chosen, keep=True, by=by, steps=steps, undoes=undoes or UNSET)
         return NewRecord(unique_id("ranker"), record)
 
     async def delete_ranker(self, name: str, *, by: str = "") -> None:
-        record = RankerDeleted(name, self.now(), by, self.ranker(name).steps)
+        record = RankerDeleted(name, self.now(), by, sum(arm.steps for arm in self.ranker(name).every_arm()))
         await self.append([NewRecord(unique_id("ranker"), record)])
         self.log_operation(name, "deleted", by)
 
@@ -540,13 +572,13 @@ class Service:
         self, name: str, query: str | None = None, *, gone: bool = False, by: str = "", undoes: int = 0
     ) -> None:
         """Forget what was learnt, for one query or for all. ``gone``: delete the query."""
-        ranker = self.ranker(name)
-        steps = ranker.steps
+        arms = list(self.ranker(name).every_arm())
+        steps = sum(arm.steps for arm in arms)
         if query is not None:
-            found = self.state.query(ranker, query)
-            if found is None:
+            found = [its for its in (self.state.query(arm, query) for arm in arms) if its is not None]
+            if not found:
                 raise no_query(name, query)
-            steps = found.steps
+            steps = sum(its.steps for its in found)
         record = Reset(name, self.now(), query, gone, by, steps, undoes)
         await self.append([NewRecord(unique_id("reset"), record)])
         what = "reset" if query is None else f"query {query!r} {'deleted' if gone else 'reset'}"
