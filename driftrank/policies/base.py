@@ -19,9 +19,9 @@ Signatures and arguments of all kernels: :mod:`driftrank.policies.policy_kernels
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,11 @@ from driftrank.policies.policy_kernels import (
     observe_by_clicks,
 )
 from driftrank.validation import check_choice, check_integer
+
+if TYPE_CHECKING:
+    from driftrank.policies.learner.learner import Learner
+    from driftrank.policies.learner.ranked_items import Item
+    from driftrank.policies.learner.shared_model import SharedModel
 
 
 @dataclass(frozen=True)
@@ -189,7 +194,7 @@ class Policy:
 
     def start(
         self,
-        items: Any,
+        items: Iterable[Item],
         k: int,
         *,
         features: Any = None,
@@ -198,8 +203,8 @@ class Policy:
         query: str = "",
         run: int = 0,
         slots: int | None = None,
-        shared: Any = None,
-    ) -> Any:
+        shared: SharedModel | None = None,
+    ) -> Learner:
         """A learner that ranks ``items``, ``k`` at a time.
 
         ``features`` describes every item by a vector of numbers, for policies that use them. ``slots`` reserves
@@ -213,6 +218,11 @@ class Policy:
             self, items, k, features=features, seed=seed, horizon=horizon, query=query, run=run, slots=slots,
             shared=shared,
         )  # fmt: skip
+
+    def check_version(self, version: int) -> None:
+        """Refuse a state that was written by another version of the policy."""
+        if version != self.version:
+            raise ValueError(f"a state of {self.spec} version {version}, this is version {self.version}")
 
     def replace(self, **changes: Any) -> Self:
         """The same policy with other parameters."""

@@ -18,11 +18,12 @@ from driftrank.experiments.leaderboards.suite import Place, places
 from driftrank.experiments.simulation.breakpoints import breakpoints_to_detect, common_breakpoints
 from driftrank.experiments.simulation.caller import has_caller
 from driftrank.experiments.simulation.folder import Journal, RunFolder, identity_of, with_origin
+from driftrank.experiments.simulation.labels import labels_of
 from driftrank.experiments.simulation.result import Result
-from driftrank.experiments.simulation.simulate import Simulation, labels_of
+from driftrank.experiments.simulation.simulate import Simulation
 from driftrank.policies.base import Policy
 from driftrank.policies.learner.features import MOST_WITHOUT
-from driftrank.policies.registry import default_policy, parse_policy
+from driftrank.policies.registry import PolicyLike, as_policies, as_policy, default_policy
 from driftrank.policies.registry import policies as known_policies
 from driftrank.progress import chosen_progress
 from driftrank.queries import Queries, parse_queries
@@ -50,8 +51,8 @@ Say = Callable[[str], None]
 def leaderboard(
     queries: Any = f"yandex-like:{QUERIES}",
     *,
-    policies: Iterable[Policy | str] = (),
-    environments: Iterable[str] = (),
+    policies: PolicyLike | Iterable[PolicyLike] = (),
+    environments: str | Iterable[str] = (),
     n_queries: int | None = None,
     k: int = K,
     horizon: int = HORIZON,
@@ -105,14 +106,18 @@ def leaderboard(
     >>> board.table().columns
     ('policy', 'ratio to best', 'Stationary')
     """
-    given = [policies] if isinstance(policies, str) else list(policies)
+    given = as_policies(policies)
     chosen = chosen_policies(given, begun_with(folder) if resume and folder is not None else [])
     source = queries if isinstance(queries, str) else ""
     found = parse_queries(queries, seed) if isinstance(queries, str) else Queries.of(queries)
     if n_queries is not None:
         check_integer("n_queries", n_queries, 1)
         found = found.first(min(n_queries, len(found)))
-    there = places(list(environments), found, k, horizon, runs)
+    names = [environments] if isinstance(environments, str) else list(environments)
+    for name in names:
+        if not isinstance(name, str):
+            raise ValueError(f"environments={name!r}: must be names of the suite or specs such as 'Abrupt:period=500'")
+    there = places(names, found, k, horizon, runs)
     plan = _Plan(chosen, there, horizon, seed, checkpoints, device, threads, source, k, asked_for=bool(given))
     if folder is None:
         with ready(device) as place:
@@ -137,17 +142,17 @@ def begun_with(folder: str | os.PathLike[str]) -> list[str]:
         return []
 
 
-def chosen_policies(given: Iterable[Policy | str] = (), begun: Sequence[str] = ()) -> list[Policy]:
+def chosen_policies(given: PolicyLike | Iterable[PolicyLike] = (), begun: Sequence[str] = ()) -> list[Policy]:
     """Those given, or all that learn and two oracles; and the default policy.
 
     A leaderboard that was ``begun`` with those given, perhaps by a version with another default, is continued with
     these.
     """
-    chosen = [parse_policy(p) if isinstance(p, str) else p for p in ([given] if isinstance(given, str) else given)]
+    chosen = as_policies(given)
     if not chosen:
         # users click by the cascade model there
         learning = [name for name, p in known_policies().items() if not p.oracle and p.click_model == "CM"]
-        chosen = [parse_policy(name) for name in (*learning, *ORACLES)]
+        chosen = [as_policy(name) for name in (*learning, *ORACLES)]
     usual = default_policy()
     return chosen if usual in chosen or [p.spec for p in chosen] == list(begun) else [usual, *chosen]
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from driftrank.engine import MEASURES
 from driftrank.experiments.simulation.caller import Comparison, caller_summary, groups, has_caller, windows
+from driftrank.experiments.simulation.labels import known_label
 from driftrank.extras import need
 from driftrank.files import written, written_text
 from driftrank.reporting.arrow import column, dictionary_column, text_column
@@ -39,8 +40,8 @@ class Result:
     Alarms are compared with the true changes: see :mod:`driftrank.engine.alarm_scoring`.
     """
 
-    labels: list[str]  #: policies
-    specs: list[str]  #: the same with their parameters
+    labels: list[str]  #: policies; a name that is unique may be used instead
+    specs: list[str]  #: the same, also in results of version 0.1.0, whose labels lack parameters
     queries: list[str]
     horizon: int
     runs: int
@@ -287,8 +288,7 @@ class Result:
         return tuple(math.nan if value is None else value for value in values)
 
     def _policy(self, label: str) -> int:
-        check_known("policy", label, self.labels)
-        return self.labels.index(label)
+        return self.labels.index(known_label(label, self.labels))
 
     def place(self, step: int) -> int:
         """The index of a checkpoint."""

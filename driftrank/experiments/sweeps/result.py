@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.engine import MEASURES
+from driftrank.experiments.simulation.labels import known_label
 from driftrank.experiments.simulation.result import Result, long_values
 from driftrank.experiments.sweeps.family import Family, Point
 from driftrank.experiments.sweeps.long_form import environment_columns, parameter_columns, tables
@@ -109,8 +110,7 @@ class Sweep:
 
     def family(self, policy: str) -> Family:
         """The settings of a policy."""
-        check_known("policy", policy, self.policies)
-        return self.families[self.policies.index(policy)]
+        return self.families[self.policies.index(known_label(policy, self.policies))]
 
     def trial(self, environment: str) -> Trial:
         check_known("environment", environment, self.environments)

@@ -38,7 +38,7 @@ from driftrank.policies.learner.described import describe
 from driftrank.policies.learner.learner import Learner, load
 from driftrank.policies.learner.ranked_items import RankedItems
 from driftrank.policies.learner.shared_model import SharedModel
-from driftrank.policies.registry import parse_policy
+from driftrank.policies.registry import PolicyLike, as_policy, parse_policy
 
 #: the part of the gain from random lists to the best ones that a policy must reach in the worlds it claims
 MARGIN = 0.1
@@ -52,12 +52,13 @@ class Reference(Protocol):
     def update(self, t: int, ranking: Sequence[int], clicks: Sequence[int]) -> None: ...
 
 
-def check_policy(policy: Policy, reference: Callable[[int, int, int | None], Reference] | None = None) -> None:
+def check_policy(policy: PolicyLike, reference: Callable[[int, int, int | None], Reference] | None = None) -> None:
     """Run every check that applies. ``reference`` makes a plain version of the policy from L, K and the horizon.
 
     >>> from driftrank.policies.stationary.random import Random
     >>> check_policy(Random())
     """
+    policy = as_policy(policy)
     for check in applicable(policy).values():
         check(policy)
     if reference is not None:
