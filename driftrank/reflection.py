@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
+from driftrank.plugins import import_plugins
 from driftrank.validation import check_known, check_text
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ def import_all(package: str) -> tuple[ModuleType, ...]:
 
 
 class Registry(Generic[T]):
-    """The public subclasses of ``base``: those in ``package``, and any others that are imported.
+    """The public subclasses of ``base``: those in ``package``, of plugins, and any others that are imported.
 
     A class with ``abstract = True`` in its own body is not listed.
     """
@@ -43,6 +44,7 @@ class Registry(Generic[T]):
 
     def all(self) -> dict[str, type[T]]:
         import_all(self._package)
+        import_plugins()
         found = {c.__name__: c for c in _subclasses(self._base) if not vars(c).get("abstract", False)}
         return {name: found[name] for name in sorted(found) if not name.startswith("_")}
 

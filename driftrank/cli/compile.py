@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from driftrank.cli import _options as o
 from driftrank.cli._complete import policy_names
 from driftrank.extras import need
 
@@ -20,6 +21,7 @@ def compile(
         Path | None,
         typer.Option(metavar="FILE.toml", help="Settings of the server and its rankers.", show_default="none"),
     ] = None,
+    imports: o.ImportOption = None,
 ) -> None:
     """Compile policies before the first start of the service.
 

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,7 @@ def leaderboard(
     resume: bool = False,
     progress: bool | None = None,
     say: Say | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Leaderboard:
     """Run every policy in every environment of the standard suite; all of them meet the same users.
 
@@ -95,6 +96,8 @@ def leaderboard(
         Continue the leaderboard in the folder. The numbers are those of a leaderboard that was never stopped.
     say
         Called with the expected duration.
+    settings
+        Further settings for ``run.toml``.
 
     Examples
     --------
@@ -124,12 +127,12 @@ def leaderboard(
             if say is not None:
                 say(plan.forecast(place))
             return plan.run(place, progress)
-    settings = {
+    described = {
         "queries": source if source.startswith("yandex-like") or not source else os.fspath(Path(source).absolute()),
         "n_queries": len(found), "policy": [p.spec for p in chosen], "env": [p.name for p in plan.places], "k": k,
-        "horizon": horizon, "runs": runs, "seed": seed,
+        "horizon": horizon, "runs": runs, "seed": seed, **(settings or {}),
     }  # fmt: skip
-    run_folder = RunFolder(folder, settings, found, what="leaderboard", made=DRAWN, resume=resume)
+    run_folder = RunFolder(folder, described, found, what="leaderboard", made=DRAWN, resume=resume)
     with ready(device) as place:
         return plan.run_in(run_folder, place, progress, say)
 

@@ -155,6 +155,7 @@ def reproduce(
     threads: int | None = None,
     resume: bool = False,
     progress: bool | None = None,
+    imports: Sequence[str] = (),
 ) -> Reproduction:
     """Run the simulations of figures 1 and 2 in a folder.
 
@@ -170,12 +171,15 @@ def reproduce(
         As in :func:`~driftrank.experiments.simulation.simulate`.
     resume
         Continue the reproduction in the folder.
+    imports
+        The files that policies come from, for ``run.toml``.
     """
     environment = paper_environment(parse_queries(queries, seed), horizon)
     size = {"horizon": horizon, "runs": runs, "seed": seed}
     how: dict[str, Any] = size | {"checkpoints": CHECKPOINTS, "device": device, "threads": threads}
     simulation = Simulation.prepare(paper_policies(policies, policy), environment, **how)
     settings = {"queries": queries, "policies": policies, "policy": list(policy), **size}
+    settings |= {"imports": list(imports)} if imports else {}
     run_folder = RunFolder(folder, settings, environment.queries, what="reproduction", made=DRAWN, resume=resume)
     extra = None
     with ready(device) as place:
