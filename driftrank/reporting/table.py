@@ -31,6 +31,12 @@ class Table:
             for row in self.rows
         ]  # fmt: skip
 
+    def without(self, *columns: str) -> Table:
+        """The table without some of its columns."""
+        kept = [i for i, name in enumerate(self.columns) if name not in columns]
+        rows = [[row[i] for i in kept] for row in self.rows]
+        return Table([self.columns[i] for i in kept], rows, [self.formats[i] for i in kept])
+
     def __str__(self) -> str:
         cells = [list(self.columns), *self.cells()]
         widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]

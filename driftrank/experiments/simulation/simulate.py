@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from driftrank.environments.base import Environment
 from driftrank.experiments.simulation.breakpoints import marked_breakpoints
 from driftrank.experiments.simulation.caller import has_caller
 from driftrank.experiments.simulation.caller_figure import caller_figure
+from driftrank.experiments.simulation.environment_text import description
 from driftrank.experiments.simulation.figure import regret_figure
 from driftrank.experiments.simulation.folder import Interrupted, Journal, RunFolder
 from driftrank.experiments.simulation.labels import labels_of
@@ -153,7 +153,7 @@ class Simulation:
             breakpoints=[step for step in marks if step in set(steps)], device=word_for(device),
             environment=type(environment).__name__,
             values=np.full((len(task.measures), len(chosen), len(environment.names), runs, len(steps)), np.nan),
-            busy=[0.0] * len(chosen), stepped=[0] * len(chosen), measures=task.measures,
+            busy=[0.0] * len(chosen), stepped=[0] * len(chosen), measures=task.measures, env=environment,
         )  # fmt: skip
         return cls(task, result, threads)
 
@@ -252,16 +252,6 @@ def checkpoint_steps(horizon: int, wanted: int | Sequence[int], breakpoints: Ite
         for step in steps:
             check_integer("checkpoints", step, 1, horizon)
     return tuple(sorted(step for step in {*steps, *breakpoints, horizon} if step >= 1))
-
-
-def description(environment: Environment) -> str:
-    """The name of an environment and its parameters, except those with default values."""
-    changed = [
-        f"{f.name}={getattr(environment, f.name)}"
-        for f in dataclasses.fields(environment)
-        if f.name != "queries" and getattr(environment, f.name) != f.default
-    ]
-    return type(environment).__name__ + (f":{','.join(changed)}" if changed else "")
 
 
 class _Ticks:

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 Numbers = NDArray[np.float64]
 
+#: fields of results that are not in ``summary.json``
+_LEFT_OUT = ("values", "measures", "env")
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -86,7 +89,7 @@ class Best:
         return parse_policy(self.spec)
 
 
-@dataclass
+@dataclass(repr=False)
 class Sweep:
     """Final regret of every setting of every policy in every environment.
 
@@ -202,6 +205,14 @@ class Sweep:
         }
 
     # -- for people ------------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        made, wanted = self.runs
+        settings = sum(len(family.points) for family in self.families)
+        return f"<Sweep: {settings} settings, {made:,} of {wanted:,} runs of {self.horizon:,} steps>\n{self.table()}"
+
+    def _repr_html_(self) -> str:
+        return self.table().to_html()
 
     def table(self) -> Table:
         """The best setting of every policy in every environment, and the policy with its defaults (``by itself``).
@@ -397,7 +408,7 @@ class Sweep:
         trials = []
         for trial in self.trials:
             r = trial.result
-            result = {f.name: getattr(r, f.name) for f in dataclasses.fields(r) if f.name not in ("values", "measures")}
+            result = {f.name: getattr(r, f.name) for f in dataclasses.fields(r) if f.name not in _LEFT_OUT}
             result["checkpoints"] = r.checkpoints.tolist()
             recommended = {label: dict(values) for label, values in trial.recommended.items()}
             trials.append(

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from driftrank.engine.devices import Device, ready
 from driftrank.environments.base import Environment
 from driftrank.environments.registry import registry as known_environments
+from driftrank.experiments.simulation.environment_text import description
 from driftrank.experiments.simulation.folder import Journal, RunFolder
 from driftrank.experiments.simulation.settings import EnvironmentLike, as_environment
-from driftrank.experiments.simulation.simulate import Simulation, description
+from driftrank.experiments.simulation.simulate import Simulation
 from driftrank.experiments.sweeps.family import families, named_environments
 from driftrank.experiments.sweeps.halving import order, rounds
 from driftrank.experiments.sweeps.result import Sweep, Trial
