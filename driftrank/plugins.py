@@ -61,6 +61,11 @@ def import_file(path: str | os.PathLike[str]) -> ModuleType:
     return module
 
 
+def imported_files() -> list[Path]:
+    """The files imported so far."""
+    return list(_files)
+
+
 def imported_modules() -> list[ModuleType]:
     """The modules of imported files. Other processes do not find them: pickle their classes by value."""
     return list(_files.values())

@@ -44,11 +44,9 @@ def compile(
     settings = load_settings(config, os.environ)
     named = [ranker_settings({"policy": policy}) for policy in policies or ()]
     rankers = [ranker_settings({}), *settings.rankers.values(), *named]
-    done = set()
-    for ranker in rankers:
-        policy = policy_of(ranker)
-        if policy.spec not in done:
-            done.add(policy.spec)
-            began = perf_counter()
-            warm_up(policy, ranker.k, ranker.horizon, settings.memory_bytes)
-            typer.echo(f"{policy.spec}: {perf_counter() - began:.1f} s")
+    chosen = {policy_of(ranker).spec: ranker for ranker in reversed(rankers)}  # of equal policies the first
+    for left, (spec, ranker) in zip(range(len(chosen) - 1, -1, -1), reversed(chosen.items()), strict=True):
+        typer.echo(f"compiling {spec}{f', {left} left' if left else ''}", err=True)
+        began = perf_counter()
+        warm_up(policy_of(ranker), ranker.k, ranker.horizon, settings.memory_bytes)
+        typer.echo(f"{spec}: {perf_counter() - began:.1f} s")

@@ -20,7 +20,7 @@ import numba
 import numpy as np
 from numba.core.target_extension import current_target
 
-from driftrank.kernels.cache import cache_file, is_cached, write_entry
+from driftrank.kernels.cache import cache_file, is_cached, is_stored, write_entry
 
 # error_model="numpy": a division needs no test for zero. _nrt=False: arrays are borrowed, never counted (a reference
 # count that the compiler fails to remove costs more than the rest of a step), and kernels cannot allocate.
@@ -110,6 +110,16 @@ def specialise(template: Any, bindings: Mapping[str, Any]) -> Any:
             _source_file(template.__name__, digest)  # another process has just removed it
             _specialised[digest] = numba.njit(cache=True, **OPTIONS)(function)
     return _specialised[digest]
+
+
+def is_compiled(template: Any, bindings: Mapping[str, Any]) -> bool:
+    """True if :func:`specialise` need not compile: the kernel is in this process, or in the cache."""
+    if getattr(numba.config, "DISABLE_JIT", False):
+        return True
+    digest = fingerprint(template, bindings)
+    if digest in _specialised and _specialised[digest].signatures:
+        return True
+    return is_stored(template.__name__, digest)
 
 
 def fingerprint(function: FunctionType, bindings: Mapping[str, Any] | None = None, more: str = "") -> str:

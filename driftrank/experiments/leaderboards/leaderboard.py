@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from driftrank.engine import Task, Unit
+from driftrank.engine import Simulator, Task, Unit
+from driftrank.engine.compiling import SimulatorCompiler
 from driftrank.engine.devices import Device, at_once, ready, word_for
 from driftrank.engine.simulators import simulator_of
 from driftrank.experiments.leaderboards.result import Arena, Leaderboard, group_of
@@ -125,7 +126,7 @@ def leaderboard(
     if folder is None:
         with ready(device) as place:
             if say is not None:
-                say(plan.forecast(place))
+                say(plan.forecast(place, progress))
             return plan.run(place, progress)
     described = {
         "queries": source if source.startswith("yandex-like") or not source else os.fspath(Path(source).absolute()),
@@ -204,32 +205,39 @@ class _Plan:
         pairs = zip(self.places, self.simulations, strict=True)
         return {place.name: simulation.steps * len(simulation.task.policies) for place, simulation in pairs}
 
-    def forecast(self, device: Device, begun: bool = False) -> str:
+    def forecast(self, device: Device, progress: bool | None = None, begun: bool = False) -> str:
         """The expected duration: every policy is compiled and makes a few steps. ``begun``: some runs are finished."""
         total = sum(self.totals().values())
         if word_for(device) == "cuda":  # a core of this machine tells nothing about it
             return f"{total / 1e6:,.0f} million steps."
-        seconds = sum(
-            self._seconds(policy, [s for s in self.simulations if s.task.environment.traffic == traffic])
+        n = max(1, at_once(device, self.threads))
+        pilots = [
+            (policy, where)
             for policy in self.policies
             for traffic in (False, True)
-        )
-        n = max(1, at_once(device, self.threads))
+            if (where := [s for s in self.simulations
+                          if s.task.environment.traffic == traffic and policy in s.task.policies])
+        ]  # fmt: skip
+        simulators = dict(enumerate(self._pilot(*pilot) for pilot in pilots))
+        seconds = 0.0
+        with chosen_progress(progress, {}) as bars, SimulatorCompiler(simulators, n, bars.note) as compiler:
+            for i, (_, where) in enumerate(pilots):
+                compiler.compile(i)
+                seconds += self._seconds(simulators[i], where)
         how = "some of them finished: at most about" if begun else "about"
         return f"{total / 1e6:,.0f} million steps, {how} {duration(seconds / n)} on {n} core{'s' * (n > 1)}."
 
-    def _seconds(self, policy: Policy, simulations: Sequence[Simulation]) -> float:
-        """The expected seconds of a policy in simulations of one kind, from a few steps in the smallest."""
-        where = [simulation for simulation in simulations if policy in simulation.task.policies]
-        if not where:
-            return 0.0
-        pilot = min(where, key=_largest).task.environment
+    def _pilot(self, policy: Policy, where: Sequence[Simulation]) -> Simulator:
+        """A few steps of a policy in the smallest of these simulations."""
         horizon = min(self.horizon, _PILOT)
-        simulator = simulator_of(Task((policy,), pilot, horizon, self.seed, (horizon,)), 0)
-        simulator.compile()
+        environment = min(where, key=_largest).task.environment
+        return simulator_of(Task((policy,), environment, horizon, self.seed, (horizon,)), 0)
+
+    def _seconds(self, pilot: Simulator, where: Sequence[Simulation]) -> float:
+        """The expected seconds of a policy in simulations of one kind, from a few steps in the smallest."""
         begin = time.thread_time()
-        simulator.run(Unit(0, pilot.names[0], (0,)), lambda steps: True)
-        cost = (time.thread_time() - begin) / horizon / min(map(_largest, where))
+        pilot.run(Unit(0, pilot.task.environment.names[0], (0,)), lambda steps: True)
+        cost = (time.thread_time() - begin) / pilot.task.horizon / min(map(_largest, where))
         return sum(cost * _largest(simulation) * simulation.steps for simulation in where)
 
     def run(self, device: Device, progress: bool | None, journals: Sequence[Journal | None] = ()) -> Leaderboard:
@@ -258,7 +266,7 @@ class _Plan:
         begun = folder.resume and folder.parts.exists()
         with folder.recording(journals):
             if say is not None:
-                say(self.forecast(device, begun))
+                say(self.forecast(device, progress, begun))
             board = self.run(device, progress, journals)
             board.save(folder.path, metadata=folder.metadata)
         folder.clear()

@@ -235,7 +235,7 @@ class Simulation:
             units = list(_units(wanted & missing, r.queries, size))
             if units:
                 ticks = _Ticks(bars, lines)
-                run_on(device, task, units, done, threads=self.threads, tick=ticks)
+                run_on(device, task, units, done, threads=self.threads, tick=ticks, note=bars.note)
                 ticks.show()
             missing &= ~wanted
         _skip(bars, lines, missing, task.horizon)
