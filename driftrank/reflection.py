@@ -85,7 +85,9 @@ class Registry(Generic[T]):
         fields = {f.name: f for f in dataclasses.fields(cls) if f.init and f.name not in given}  # type: ignore[arg-type]
         hints = typing.get_type_hints(cls)
         values = {}
-        for key, value in arguments.items():
+        renamed = getattr(cls, "renamed", {})
+        for given_key, value in arguments.items():
+            key = renamed.get(given_key, given_key)
             check_known(f"parameter of {name}", key, fields)
             values[key] = self._read(key, value, hints[key]) if isinstance(value, str) else value
         for field in fields.values():

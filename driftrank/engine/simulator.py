@@ -59,7 +59,7 @@ class Simulator:
 
     @cached_property
     def kernel_key(self) -> Names:
-        """What the kernel depends on: simulators with the same key share it."""
+        """The bindings of the kernel: simulators with the same share it."""
         program = self.program(self.task.environment.names[0])
         model = self.task.environment.users().kernels()
         return tuple({**program.bindings, "CLICK": model.click, "VALUE": model.value}.items())

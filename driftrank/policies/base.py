@@ -19,6 +19,7 @@ Signatures and arguments of all kernels: :mod:`driftrank.policies.policy_kernels
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
@@ -90,6 +91,8 @@ class Policy:
     claims: ClassVar[tuple[str, ...]] = ("stationary",)
     #: the allowed values of string parameters; kernels get their index
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"ties": TIES, "feedback": FEEDBACK, "order": ORDER}
+    #: parameters that had another name before, which still works: the new names by the old
+    renamed: ClassVar[Mapping[str, str]] = {}
     #: the click model that it is made for
     click_model: ClassVar[str] = "CM"
     #: numbers per position that ``rank`` passes to ``update``
@@ -129,6 +132,8 @@ class Policy:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+        if cls.renamed:
+            cls.__init__ = _accepting_old_names(cls.__init__, cls.renamed)  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
         for name, allowed in self.choices.items():
@@ -226,7 +231,7 @@ class Policy:
 
     def replace(self, **changes: Any) -> Self:
         """The same policy with other parameters."""
-        return dataclasses.replace(self, **changes)
+        return dataclasses.replace(self, **{self.renamed.get(name, name): value for name, value in changes.items()})
 
     @property
     def spec(self) -> str:
@@ -237,6 +242,20 @@ class Policy:
             if getattr(self, f.name) != f.default
         ]
         return type(self).__name__ + (":" + ",".join(changed) if changed else "")
+
+
+def _accepting_old_names(init: Any, renamed: Mapping[str, str]) -> Any:
+    """``__init__`` that takes the old names of parameters too."""
+
+    @functools.wraps(init)
+    def __init__(self: Any, **given: Any) -> None:
+        for old in renamed.keys() & given.keys():
+            if renamed[old] in given:
+                raise ValueError(f"{old}={given[old]!r}: must not be given beside {renamed[old]}, its new name")
+            given[renamed[old]] = given.pop(old)
+        init(self, **given)
+
+    return __init__
 
 
 def _written(value: Any) -> str:
