@@ -21,6 +21,7 @@ from typing import Any, Self
 import driftrank
 from driftrank.engine.simulator import Simulator
 from driftrank.engine.task import Task
+from driftrank.environments import Stationary
 from driftrank.plugins import import_file, imported_files
 
 #: called with a line about the work, or with nothing when it is done
@@ -145,5 +146,11 @@ class SimulatorCompiler:
 
 
 def _alone(simulator: Simulator) -> Task:
-    """The task with this policy only: others may not be picklable, and are not needed."""
-    return dataclasses.replace(simulator.task, policies=(simulator.policy,))
+    """The task with this policy only: others may not be picklable, and are not needed.
+
+    The kernel does not depend on the environment, which another process cannot import if it is of a script or notebook.
+    """
+    task, here = simulator.task, simulator.task.environment
+    if type(here).__module__ == "__main__" and not here.traffic:
+        here = Stationary(here.queries, k=here.k, click_model=here.click_model)
+    return dataclasses.replace(task, policies=(simulator.policy,), environment=here)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 import driftrank as dr
-from driftrank.engine.compiling import CompilerProcesses, SimulatorCompiler
+from driftrank.engine.compiling import CompilerProcesses, SimulatorCompiler, _alone
 from driftrank.engine.simulator import Simulator
 from driftrank.engine.task import Task
 from driftrank.progress import Progress
@@ -74,6 +75,19 @@ def _all_at_once(processes: CompilerProcesses, begun: list[Task]) -> None:
     for n, job in list(processes._todo.items()):
         begun.append(processes._todo.pop(n) and job)
         processes._begun(n)
+
+
+def test_a_world_of_a_script_does_not_matter(simulators: dict[int, Simulator], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process cannot import it, and the kernel does not depend on it."""
+    here = simulators[0]
+    there = Simulator(
+        dataclasses.replace(here.task, environment=dr.environments.Abrupt([[0.5, 0.2, 0.1]], 1, n_boosted=2)), 0
+    )
+    assert there.kernel_key == here.kernel_key
+    monkeypatch.setattr(dr.environments.Abrupt, "__module__", "__main__")
+    alone = _alone(there)
+    assert alone.environment == dr.environments.Stationary([[0.5, 0.2, 0.1]], 1)
+    assert Simulator(alone, 0).kernel_key == here.kernel_key
 
 
 def test_notes_are_lines_unless_there_is_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
