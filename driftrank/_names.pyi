@@ -2,6 +2,7 @@
 from driftrank import cli as cli
 from driftrank import clickmodels as clickmodels
 from driftrank import client as client
+from driftrank import contracts as contracts
 from driftrank import drive as drive
 from driftrank import engine as engine
 from driftrank import environments as environments

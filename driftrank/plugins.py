@@ -45,7 +45,7 @@ def import_file(path: str | os.PathLike[str]) -> ModuleType:
     if file in _files:
         return _files[file]
     if file.suffix != ".py" or not file.is_file():
-        raise ValueError(f"import={os.fspath(path)!r}: must be a Python file; there is no such file")
+        raise ValueError(f"import={os.fspath(path)!r}: must be the path of a Python file, FILE.py")
     name = file.stem
     if not name.isidentifier():
         raise ValueError(f"import={os.fspath(path)!r}: the name of the file must be that of a module")

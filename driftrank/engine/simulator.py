@@ -38,13 +38,15 @@ def _part(names: Names) -> tuple[Any, dict[str, Any]]:
 
 
 @cache
-def _kernel_of(names: Names) -> Any:
+def _kernel_of(part_of: Callable[[Names], tuple[Any, dict[str, Any]]], names: Names) -> Any:
     """The kernel with these bindings, once for all settings of a sweep."""
-    return specialise(*_part(names))
+    return specialise(*part_of(names))
 
 
 class Simulator:
     """One policy of a task, compiled. All queries share the kernel; sizes are determined for each."""
+
+    part_of = staticmethod(_part)
 
     def __init__(self, task: Task, policy: int) -> None:
         self.task = task
@@ -66,12 +68,12 @@ class Simulator:
 
     @cached_property
     def kernel(self) -> Any:
-        return _kernel_of(self.kernel_key)
+        return _kernel_of(self.part_of, self.kernel_key)
 
     @property
     def compiled(self) -> bool:
         """True if the kernel need not be compiled: it is in this process or in the cache."""
-        return is_compiled(*_part(self.kernel_key))
+        return is_compiled(*self.part_of(self.kernel_key))
 
     def compile(self) -> None:
         """Compile now (or load from the cache), by simulating no runs."""

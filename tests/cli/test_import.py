@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 import tomllib
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 
 from driftrank.cli.app import run
+from driftrank.engine.cluster.cluster import Cluster
+from driftrank.plugins import import_file
 
 OWN = '''
 from typing import ClassVar
@@ -100,7 +103,7 @@ def test_plugins_are_found(own: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "message"),
     [
-        ("none.py", "none.py': must be a Python file; there is no such file"),
+        ("none.py", "none.py': must be the path of a Python file, FILE.py"),
         ("broken.py", "broken.py: cannot be imported (ModuleNotFoundError(\"No module named 'nowhere'\"))"),
         ("os.py", "there is another module 'os'; rename the file"),
     ],
@@ -113,3 +116,14 @@ def test_wrong_files(
         (own.parent / file).write_text("")
     assert run(["policies", "--import", str(own.parent / file)]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_classes_of_a_file_reach_other_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are pickled by value: the workers of a cluster do not have the file."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "only_in_this_file.py").write_text("class Thing:\n    size = 3\n")
+    module = import_file(tmp_path / "only_in_this_file.py")
+    assert import_file(tmp_path / "only_in_this_file.py") is module
+    _, pickled = Cluster().share(module.Thing())
+    monkeypatch.delitem(sys.modules, "only_in_this_file")
+    assert pickle.loads(pickled).size == 3

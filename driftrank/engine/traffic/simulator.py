@@ -16,7 +16,7 @@ from driftrank.engine.task import Unit
 from driftrank.engine.traffic.templates import Call, Pending, SharedRows, States, catch_up, group_of, learn, simulate
 from driftrank.environments.traffic.traffic import Traffic
 from driftrank.environments.traffic.world import CALLERS, NO_ORDER
-from driftrank.kernels.compile import bind, is_compiled, specialise
+from driftrank.kernels.compile import bind
 from driftrank.policies.learner.compiled_policy import CompiledPolicy
 from driftrank.policies.learner.features import one_hot
 
@@ -32,13 +32,10 @@ def _part(names: Names) -> tuple[Any, dict[str, Any]]:
     return simulate, {**bindings, "CATCH_UP": bind(catch_up, bindings), "LEARN": bind(learn, bindings)}
 
 
-@cache
-def _kernel_of(names: Names) -> Any:
-    return specialise(*_part(names))
-
-
 class TrafficSimulator(Simulator):
     """One policy of a task, compiled for all queries of Traffic. Every run has a world of its own."""
+
+    part_of = staticmethod(_part)
 
     @property
     def environment(self) -> Traffic:
@@ -54,14 +51,6 @@ class TrafficSimulator(Simulator):
             "CLICK": model.click, "VALUE": model.value, "OPTIMUM": model.optimum,
         }  # fmt: skip
         return tuple(names.items())
-
-    @cached_property
-    def kernel(self) -> Any:
-        return _kernel_of(self.kernel_key)
-
-    @property
-    def compiled(self) -> bool:
-        return is_compiled(*_part(self.kernel_key))
 
     def compile(self) -> None:
         self._lists(0, 0, lambda lists: True)

@@ -282,7 +282,8 @@ class Leaderboard:
     # -- for people ------------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        return f"<Leaderboard: {len(self.specs)} policies, {len(self.arenas)} environments>\n{self.table()}"
+        n = len(self.arenas)
+        return f"<Leaderboard: {len(self.specs)} policies in {n} environment{'s' * (n > 1)}>\n{self.table()}"
 
     def _repr_html_(self) -> str:
         return self.table().to_html()

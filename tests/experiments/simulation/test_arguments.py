@@ -100,3 +100,13 @@ def test_labels_show_what_was_set() -> None:
 
 def _sweep(policies: Any, environments: Any) -> SweepPlan:
     return SweepPlan.make(policies, environments, 20, 1, 0, 1, "cpu", None, False)
+
+
+def test_sweeps_and_leaderboards_show_themselves() -> None:
+    found = dr.sweep("CascadeUCB1:exploration={0.5;1}", ENV, **SIZE)
+    assert repr(found) == f"<Sweep: 2 settings, 3 of 3 runs of 20 steps>\n{found.table()}"
+    assert found._repr_html_() == found.table().to_html()
+    how: dict[str, Any] = SIZE | {"horizon": 100, "k": 2}
+    board = leaderboard([[0.5, 0.1, 0.4], [0.3, 0.2, 0.1]], policies=dr.Random, environments="Stationary", **how)
+    assert repr(board) == f"<Leaderboard: 2 policies in 1 environment>\n{board.table()}"
+    assert board._repr_html_() == board.table().to_html()
