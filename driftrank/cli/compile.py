@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -44,8 +44,11 @@ def compile(
     settings = load_settings(config, os.environ)
     named = [ranker_settings({"policy": policy}) for policy in policies or ()]
     rankers = [ranker_settings({}), *settings.rankers.values(), *named]
-    chosen = {policy_of(ranker).spec: ranker for ranker in reversed(rankers)}  # of equal policies the first
-    for left, (spec, ranker) in zip(range(len(chosen) - 1, -1, -1), reversed(chosen.items()), strict=True):
+    chosen: dict[str, Any] = {}
+    for ranker in rankers:
+        chosen.setdefault(policy_of(ranker).spec, ranker)
+    for n, (spec, ranker) in enumerate(chosen.items(), start=1):
+        left = len(chosen) - n
         typer.echo(f"compiling {spec}{f', {left} left' if left else ''}", err=True)
         began = perf_counter()
         warm_up(policy_of(ranker), ranker.k, ranker.horizon, settings.memory_bytes)
