@@ -392,9 +392,7 @@ def new_learner(
 ) -> Learner:
     """A learner for a new query."""
     described = None if features is None or not policy.contextual else np.asarray(features, float)
-    return policy.start(  # type: ignore[no-any-return]
-        items, k, features=described, seed=seed, horizon=horizon, query=query, slots=max(k, len(items))
-    )
+    return policy.start(items, k, features=described, seed=seed, horizon=horizon, query=query, slots=max(k, len(items)))
 
 
 def warm_up(policy: Policy, k: int, horizon: int | None, max_bytes: int) -> int:

@@ -23,6 +23,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from driftrank.contracts import checks_in
 from driftrank.serve.log.store.base import LogEntry, Snapshot, Store, StoreDamaged, StoreError
 
 
@@ -398,23 +399,7 @@ def _all(store: Store) -> Sequence[LogEntry]:
     return store.read(0, 1_000_000)
 
 
-def _named(name: str, check: Callable[[Benches], None]) -> Callable[[Benches], None]:
-    """A check whose errors name the backend and the check."""
-
-    @functools.wraps(check)
-    def run(benches: Benches) -> None:
-        try:
-            check(benches)
-        except Exception as error:
-            what = str(error) if isinstance(error, AssertionError) else repr(error)
-            raise AssertionError(f"{getattr(benches, '__name__', benches)}: {name}: {what}") from error
-
-    return run
-
-
 #: every check, by name
-CHECKS: dict[str, Callable[[Benches], None]] = {
-    name.removeprefix("check_"): _named(name.removeprefix("check_"), function)
-    for name, function in list(globals().items())
-    if name.startswith("check_") and name != "check_store"
-}
+CHECKS: dict[str, Callable[[Benches], None]] = checks_in(
+    globals(), "check_store", lambda benches: getattr(benches, "__name__", str(benches))
+)
