@@ -24,7 +24,7 @@ from driftrank.engine.task import Task
 from driftrank.environments import Stationary
 from driftrank.plugins import import_file, imported_files
 
-#: kernels from which on processes pay: each of them imports the compiler, and compiles what kernels have in common again
+#: kernels from which on processes pay: each imports the compiler, and compiles what kernels have in common again
 WORTH_PROCESSES = 4
 
 #: called with a line about the work, or with nothing when it is done
