@@ -89,7 +89,7 @@ def changes_of(labels: Labels, examination: Examination, delta: float) -> list[I
     for n, (change, _) in enumerate(placed, 1):
         parts = np.diff(own.sums(np.array(cuts[n - 1 : n + 2]), len(used)), axis=0)
         needed = np.log(cuts[n + 1] - cuts[n - 1]) - np.log(delta)
-        certain = box.least_evidence(parts) > needed
+        certain = box.least_evidence(parts, needed) > needed
         found.append(ItemChange(change.after, change.low, change.high, change.ratio, bool(certain)))
     return found
 
@@ -219,25 +219,50 @@ class _Box:
     def estimate(self) -> Numbers:
         return _relative(self.given)
 
-    def least_evidence(self, parts: Numbers) -> float:
-        """The smallest ln E of two parts, by any examination within the intervals (found by descent)."""
+    def least_evidence(self, parts: Numbers, enough: float) -> float:
+        """The smallest ln E of two parts by any examination within the intervals, as far as it is above ``enough``.
+
+        Found by descent: first along the way to the corner that explains most, then rank by rank.
+        """
+        least = _evidence(parts, self.estimate)
         if len(self.given) == 1:
-            return _evidence(parts, self.estimate)
-        start, least = self.given, _evidence(parts, self.estimate)
+            return least
         share = parts[:, 1:] / np.maximum(parts[:, 1:].sum(axis=1, keepdims=True), 1)
         rates = parts[:, 0] / np.maximum(parts.sum(axis=1), 1)
         more = (share[1] > share[0]) == (rates[1] > rates[0])  # ranks whose examination should be larger
+        best = self.given
         for corner in (np.where(more, self.high, self.low), np.where(more, self.low, self.high)):
-            for part in np.linspace(0, 1, 13)[1:]:
-                tried = self.given * (corner / self.given) ** part
-                start, least = min((start, least), (tried, _evidence(parts, _relative(tried))), key=lambda f: f[1])
-        for _ in range(2):
-            for rank in range(len(start)):
-                for value in np.geomspace(self.low[rank], self.high[rank], 7):
-                    tried = start.copy()
-                    tried[rank] = value
-                    start, least = min((start, least), (tried, _evidence(parts, _relative(tried))), key=lambda f: f[1])
+            tried, value = _least_between(parts, self.given, corner, enough)
+            best, least = (tried, value) if value < least else (best, least)
+        for rank in (*range(len(best)), *range(len(best))):
+            if least <= enough:
+                break
+            ends = [best.copy(), best.copy()]
+            ends[0][rank], ends[1][rank] = self.low[rank], self.high[rank]
+            tried, value = _least_between(parts, ends[0], ends[1], enough)
+            best, least = (tried, value) if value < least else (best, least)
         return least
+
+
+def _least_between(parts: Numbers, begin: Numbers, end: Numbers, enough: float) -> tuple[Numbers, float]:
+    """The examination between two, on a logarithmic scale, with the smallest ln E, and that."""
+
+    def at(x: float) -> tuple[Numbers, float]:
+        e = begin * (end / begin) ** x
+        return e, _evidence(parts, _relative(e))
+
+    places = np.linspace(0, 1, 13)
+    values = [at(x)[1] for x in places]
+    low, high = places[max(int(np.argmin(values)) - 1, 0)], places[min(int(np.argmin(values)) + 1, 12)]
+    found = at(places[int(np.argmin(values))])
+    for _ in range(14):  # thirds: the interval shrinks to 1/300
+        if found[1] <= enough:
+            break
+        first, second = low + (high - low) / 3, high - (high - low) / 3
+        tried = at(first), at(second)
+        found = min(found, *tried, key=lambda f: f[1])
+        low, high = (low, second) if tried[0][1] < tried[1][1] else (first, high)
+    return found
 
 
 def _relative(e: Numbers) -> Numbers:

@@ -174,6 +174,18 @@ def test_labels_of_one_item() -> None:
     assert changes_of(Labels(labels.clicked[:5], labels.rank[:5]), READ, 0.001) == []
 
 
+@pytest.mark.parametrize("rate", [0.29, 0.23, 0.11])
+def test_any_examination_within_its_interval_is_an_explanation(rate: float) -> None:
+    """Clicks that fall with the rank are no change if nothing is known of the ranks, however many there are."""
+    rng = np.random.default_rng(1)
+    clicked = np.concatenate([rng.random(6000) < 0.41, rng.random(6000) < rate])
+    labels = Labels(clicked, np.repeat([1, 2], 6000))
+    unknown = Examination(np.ones(3), np.array([1, 0.001, 0.001]), np.ones(3))
+    assert [change.certain for change in changes_of(labels, unknown, 0.001)] == [False]
+    known = Examination(np.ones(3), np.array([1, 0.98, 0.98]), np.ones(3))
+    assert [change.certain for change in changes_of(labels, known, 0.001)] == [True]
+
+
 def test_attraction_with_examination() -> None:
     """30 clicks of 100 at a rank that is read half the time; the views are those that were read, given no click."""
     labels = Labels(np.arange(100) < 30, np.ones(100, np.int64))
