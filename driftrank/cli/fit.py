@@ -141,10 +141,11 @@ def fit(
     if opened is None:
         fitted = fit_statistics(statistics, models, progress=progress, **options)
     else:
-        fitted = fit_log(opened, models, holdout=holdout, device=device, address=address, progress=progress, **options)
+        wanted = model if model.strip() == "all" else models
+        fitted = fit_log(opened, wanted, holdout=holdout, device=device, address=address, progress=progress, **options)
     _save_statistics(fitted, save_stats)
     drifts = _drifts(opened, top, items, delta, options) if opened is not None and drift else []
-    written = write_models(out, fitted, top=top, items=items, intervals=intervals, drifts=drifts, overwrite=True)
+    written = write_models(out, fitted, top=top, items=items, intervals=intervals, drifts=drifts, overwrite=overwrite)
     _show(fitted, out, written, drifts, json, quiet)
     if report is not None:
         source = log or ", ".join(map(str, from_stats or ()))

@@ -170,7 +170,7 @@ def fit_log(
     check_number("holdout", holdout, 0, 1, open_high=True)
     if log.has_positions():  # lists, on which models are compared, are not known
         holdout = 0
-        chosen = [cls for cls in chosen if models != "all" or not cls.needs_lists]
+        chosen = [cls for cls in chosen if str(models).strip() != "all" or not cls.needs_lists]
         for cls in chosen:
             cls.check_log(log)
     if options.get("exact") is None:
