@@ -78,9 +78,10 @@ def changes_of(labels: Labels, examination: Examination, delta: float) -> list[I
     box = _Box(examination.estimate[used], examination.low[used], examination.high[used])
     cuts = [0, *_segmented(own, box.estimate, delta), len(own)]
     while True:  # again with all labels between the neighbouring changes; drop changes that the test then does not find
-        placed = [_placed(own, box.estimate, cuts[n - 1], cuts[n + 1], delta) for n in range(1, len(cuts) - 1)]
-        for n, (change, _) in enumerate(placed, 1):
-            cuts[n] = change.after
+        placed = []
+        for n in range(1, len(cuts) - 1):
+            placed.append(_placed(own, box.estimate, cuts[n - 1], cuts[n + 1], delta))
+            cuts[n] = placed[-1][0].after  # at once, so that neighbours never pass each other
         weakest = min(range(len(placed)), key=lambda n: placed[n][1], default=-1)
         if weakest < 0 or placed[weakest][1] > 0:
             break
@@ -199,7 +200,8 @@ def _integrals(sums: Numbers, e: Numbers) -> Numbers:
     curve = sums[:, 0] / inner**2 + (sums[:, 1:] * (e / (1 - e * inner[:, None])) ** 2).sum(axis=1)
     # at an edge the likelihood falls as an exponential function
     slope = np.where(theta <= 0, sums[:, 1:] @ e, np.where(theta > 1 - 1e-9, sums[:, 0], 0.0))
-    reach = np.where(slope > 0, 30.0 / np.maximum(slope, 1e-12), _REACH / np.sqrt(curve))
+    # without labels the likelihood is 1 everywhere
+    reach = np.where(slope > 0, 30.0 / np.maximum(slope, 1e-12), _REACH / np.sqrt(np.maximum(curve, 1e-12)))
     low, high = np.maximum(theta - reach, 0.0), np.minimum(theta + reach, 1.0)
     nodes = low[:, None] + (high - low)[:, None] * (_NODES + 1) / 2
     values = np.exp(_log_likelihood(sums, e, nodes) - most[:, None]) @ (_WEIGHTS / 2)

@@ -164,6 +164,6 @@ def test_on_the_command_line(
     options = ["--policy", "PDGD", "--policy", "Random", "--horizon", "3000", "--runs", "2", "--json", "--quiet"]
     assert run(["simulate", "--env", env, *options, "--out", "out"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["policies"]["PDGD"]["regret"] < found["policies"]["Random"]["regret"]
+    assert found["policies"]["PDGD"]["regret"]["mean"] < found["policies"]["Random"]["regret"]["mean"]
     monkeypatch.chdir("/")
     assert run(["simulate", "--config", f"{tmp_path}/out/run.toml", "--out", f"{tmp_path}/again", "--quiet"]) == 0

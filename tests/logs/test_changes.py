@@ -174,6 +174,17 @@ def test_labels_of_one_item() -> None:
     assert changes_of(Labels(labels.clicked[:5], labels.rank[:5]), READ, 0.001) == []
 
 
+def test_close_changes_stay_in_order() -> None:
+    """Changes are placed again between their neighbours, one after the other, and never pass each other."""
+    for seed in range(25):
+        rng = np.random.default_rng([seed, 8])
+        lengths = rng.integers(12, 90, 14)
+        chances = np.repeat(rng.random(14), lengths)
+        labels = Labels(rng.random(len(chances)) < chances, np.zeros(len(chances), np.int64))
+        afters = [change.after for change in changes_of(labels, READ, 0.05)]
+        assert afters == sorted(set(afters))
+
+
 @pytest.mark.parametrize("rate", [0.29, 0.23, 0.11])
 def test_any_examination_within_its_interval_is_an_explanation(rate: float) -> None:
     """Clicks that fall with the rank are no change if nothing is known of the ranks, however many there are."""
