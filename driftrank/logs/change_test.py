@@ -14,7 +14,7 @@ all of lengths n, n/2, n/4, ..., each overlapping half of the next.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -86,12 +86,17 @@ def changes_of(labels: Labels, examination: Examination, delta: float) -> list[I
         if weakest < 0 or placed[weakest][1] > 0:
             break
         del cuts[weakest + 1]
-    found = []
+    found, surest = [], -np.inf
     for n, (change, _) in enumerate(placed, 1):
         parts = np.diff(own.sums(np.array(cuts[n - 1 : n + 2]), len(used)), axis=0)
         needed = np.log(cuts[n + 1] - cuts[n - 1]) - np.log(delta)
-        certain = box.least_evidence(parts, needed) > needed
-        found.append(ItemChange(change.after, change.low, change.high, change.ratio, bool(certain)))
+        evidence = box.least_evidence(parts, needed)
+        surest = max(surest, evidence)
+        found.append(replace(change, certain=bool(evidence > needed)))
+    # the segments between several changes depend on the labels: one change must be significant among all segments and
+    # splits
+    if len(found) > 1 and surest <= 3 * np.log(len(own)) - np.log(6) - np.log(delta):
+        found = [replace(change, certain=False) for change in found]
     return found
 
 
