@@ -6,7 +6,7 @@
 >>> learner.update(ranking, clicks=[0, 1, 0])
 
 Everything is imported on first use: the modules of this package (``dr.environments``), the functions ``simulate``,
-``sweep``, ``load`` and ``default_policy``, and every policy by its name (``dr.CascadeDUCB``).
+``sweep``, ``evaluate``, ``load`` and ``default_policy``, and every policy by its name (``dr.CascadeDUCB``).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from driftrank.evaluation.evaluating import evaluate as evaluate
     from driftrank.experiments.simulation.simulate import simulate as simulate
     from driftrank.experiments.sweeps.sweep import sweep as sweep
     from driftrank.policies.base import Policy as Policy
@@ -31,6 +32,7 @@ _EXPORTS = {
     "Policy": "driftrank.policies.base",
     "SharedModel": "driftrank.policies.learner.shared_model",
     "default_policy": "driftrank.policies.registry",
+    "evaluate": "driftrank.evaluation.evaluating",
     "load": "driftrank.policies.learner.learner",
     "simulate": "driftrank.experiments",
     "sweep": "driftrank.experiments",
