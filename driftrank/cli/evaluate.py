@@ -29,7 +29,8 @@ RankingsOption = Annotated[
 ]
 BestNowOption = Annotated[bool, typer.Option("--best-now", help="The most attractive items since the last change.")]
 AgainstOption = Annotated[str, typer.Option(metavar="TARGET", help="The target to compare with, or logged.")]
-ValueOption = Annotated[str, typer.Option(metavar="shadow|frozen", help="The value of a policy, see above.")]
+ValueOption = Annotated[str, typer.Option(metavar="shadow|frozen|online", help="The value of a policy, see above.")]
+ReplayOption = Annotated[str, typer.Option(metavar="labels|lists", help="The replay for --value-of online.")]
 ObjectiveOption = Annotated[str, typer.Option(metavar="any|clicks", help="A click or none, or their number.")]
 EstimatorOption = Annotated[str, typer.Option(metavar="NAME|ladder", help="The estimator; ladder shows all.")]
 SinceOption = Annotated[
@@ -52,6 +53,7 @@ def evaluate(
     best_now: BestNowOption = False,
     against: AgainstOption = "logged",
     value_of: ValueOption = "shadow",
+    replay: ReplayOption = "labels",
     objective: ObjectiveOption = "any",
     estimator: EstimatorOption = "dr",
     k: KOption = None,
@@ -73,6 +75,8 @@ def evaluate(
 
     The value of a policy is that of its lists in the shadow of the log (shadow: it learns from the logged lists and
     shows nothing), or of the lists that it prefers at the end (frozen). Neither has the price of its own exploration.
+    Its online value, by a replay in which it runs by itself, has it: by labels of items (assumes the cascade model), or
+    by the lists that it would have shown (needs a log of random lists, and users who do not change).
 
     Estimators: dr (doubly robust), prefix, product-limit, published, list, self-normalised, direct.
 
@@ -91,7 +95,8 @@ def evaluate(
     found = run(
         open_log(log, columns_of(columns)), targets, against=against, k=k, value_of=value_of, objective=objective,
         estimator="dr" if estimator == "ladder" else estimator, level=level, since=_time(since), windows=windows,
-        interval="always-valid" if always_valid else "normal", changes=changes, propensities=propensities, seed=seed,
+        interval="always-valid" if always_valid else "normal", changes=changes, propensities=propensities,
+        replay=replay, seed=seed,
     )  # fmt: skip
     if json:
         from driftrank.cli._output import show_json

@@ -23,6 +23,7 @@ from driftrank.evaluation.estimate import (
 )
 from driftrank.evaluation.labels import ShownLists, bounds, fit_variance, rarely_seen
 from driftrank.evaluation.needs import Exploration, best_exploration
+from driftrank.evaluation.online import REPLAYS, replay
 from driftrank.evaluation.result import Difference, Evaluation, TargetResult
 from driftrank.evaluation.rows import FixedTarget, LogRows
 from driftrank.evaluation.shadow import Shadow, best_now, frozen
@@ -58,6 +59,7 @@ def evaluate(
     windows: int = 20,
     changes: int = 100,
     propensities: str = "conditional",
+    replay: str = "labels",
     seed: int = 0,
 ) -> Evaluation:
     """Estimate what other lists or policies would have earned, from a log with propensities.
@@ -77,7 +79,8 @@ def evaluate(
         Positions to evaluate; by default the most common length of a list.
     value_of
         Of a policy: ``"shadow"``, the lists that it would have shown beside the log; ``"frozen"``, the lists that it
-        prefers after the log (learnt from one half of the users, measured on the other).
+        prefers after the log (learnt from one half of the users, measured on the other); ``"online"``, by a replay in
+        which it runs by itself and explores.
     objective
         ``"any"``: a click or none; ``"clicks"``: the number of clicks.
     estimator
@@ -96,6 +99,9 @@ def evaluate(
         Number of queries, the most frequent, in which changes are looked for; 0: none.
     propensities
         Kind of the propensities in the log: ``"conditional"`` on the items above, ``"marginal"`` or ``"list"``.
+    replay
+        For online values: ``"labels"`` (assumes the cascade model) or ``"lists"`` (assumes a log of random lists), see
+        :mod:`driftrank.evaluation.online`.
 
     Examples
     --------
@@ -111,6 +117,7 @@ def evaluate(
     check_choice("objective", objective, OBJECTIVES)
     check_choice("interval", interval, INTERVALS)
     check_choice("propensities", propensities, PROPENSITIES)
+    check_choice("replay", replay, REPLAYS)
     check_known("estimator", estimator, known_estimators())
     check_number("level", level, 0.5, 1, open_high=True)
     check_integer("windows", windows, 1)
@@ -130,8 +137,13 @@ def evaluate(
     with LogRows(opened, positions, objective, drifts, windows) as rows:
         checks = check_log(rows, propensities)
         session = _Session(rows, checks, how, known_estimators()[_usable(estimator, objective)], seed)
-        found = {target.name: session.measure(target) for target in chosen}
-        results = {name: measured.result(against, found) for name, measured in found.items()}
+        found = {target.name: session.measure(target) for target in chosen if target.value_of != "online"}
+        results = {
+            target.name: found[target.name].result(against, found)
+            if target.name in found
+            else session.online(target, replay)
+            for target in chosen
+        }
         return Evaluation(
             opened.source, rows.lists, len(rows.queries), positions, objective,
             *rows.logged(), rows.changes, checks, results, level,
@@ -163,6 +175,13 @@ class _Session:
                 raise ValueError(f"{target.name}: has no ranking for any query of {rows.log.source}")
             sums = self._sums(rows.batches(fixed))
         return _Measured(self, target, sums, shown, fixed)
+
+    def online(self, target: Target, kind: str) -> TargetResult:
+        """The result of a replay."""
+        assert target.policy is not None
+        done = replay(self.rows, target.policy, self.checks, self.how, kind, self.seed)
+        notes = (done.note,) if done.note else ()
+        return TargetResult(target.name, "online", done.estimate, done.estimate, notes=notes)
 
     def _lists(self, target: Target) -> Sequence[Rankings]:
         if target.rankings is not None:
@@ -293,4 +312,4 @@ def _check_names(targets: Sequence[Target], against: str | None) -> None:
         if names.count(name) > 1:
             raise ValueError(f"targets: {name} occurs twice")
     if against is not None and against != LOGGED:
-        check_known("target", against, names)
+        check_known("target", against, [target.name for target in targets if target.value_of != "online"])
