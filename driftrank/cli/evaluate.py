@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -43,11 +44,26 @@ AlwaysValidOption = Annotated[
 ]
 ChangesOption = Annotated[int, typer.Option(metavar="N", help="Queries to look for changes in, the most frequent.")]
 KindOption = Annotated[str, typer.Option(metavar="KIND", help="Kind of propensities: conditional, marginal or list.")]
+PrintSqlOption = Annotated[bool, typer.Option("--print-sql", help="Print SQL for a warehouse, and exit; needs --k.")]
+DialectOption = Annotated[
+    str, typer.Option(metavar="NAME", help="With --print-sql: duckdb, spark, bigquery, snowflake or clickhouse.")
+]
+TableOption = Annotated[str, typer.Option(metavar="NAME", help="With --print-sql: the table with the log.")]
+TargetOption = Annotated[str, typer.Option(metavar="NAME", help="With --print-sql: the table with query and ranking.")]
+FromSumsOption = Annotated[
+    str | None, typer.Option(metavar="FILE", help="The output of that SQL, instead of a log.", show_default="none")
+]
+OptionalLogArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[LOG]", help="Parquet files, a table FILE.duckdb:TABLE, or text; gzipped or not.", show_default=False
+    ),
+]
 KOption = Annotated[int | None, typer.Option("--k", metavar="K", help="Positions.", show_default="most common length")]
 
 
 def evaluate(
-    log: o.LogArgument,
+    log: OptionalLogArgument = None,
     policy: PoliciesOption = None,
     rankings: RankingsOption = None,
     best_now: BestNowOption = False,
@@ -63,6 +79,11 @@ def evaluate(
     level: LevelOption = 0.95,
     always_valid: AlwaysValidOption = False,
     propensities: KindOption = "conditional",
+    print_sql: PrintSqlOption = False,
+    dialect: DialectOption = "duckdb",
+    table: TableOption = "log",
+    target: TargetOption = "target",
+    from_sums: FromSumsOption = None,
     columns: o.ColumnsOption = None,
     seed: o.SeedOption = 0,
     json: o.JsonOption = False,
@@ -84,18 +105,28 @@ def evaluate(
     driftrank evaluate log.parquet --policy CascadeRegimeTS --policy CascadeSWUCB:window=24h
     driftrank evaluate log.parquet --rankings tuesday.csv --best-now --estimator ladder
     driftrank evaluate log.parquet --rankings new.json --since 7d --always-valid --json
+    driftrank evaluate --print-sql --k 3 --dialect bigquery --table shop.clicks --target shop.lists
+    driftrank evaluate --from-sums sums.parquet
     """
     from driftrank.cli.log._columns import columns_of
     from driftrank.evaluation.evaluating import evaluate as run
     from driftrank.logs import open_log
 
+    interval = "always-valid" if always_valid else "normal"
+    if print_sql:
+        return _print_sql(k, dialect, table, target)
+    if (log is None) == (from_sums is None):
+        raise ValueError("log: give a log, or --from-sums FILE" + (", not both" if log is not None else ""))
+    if from_sums is not None:
+        return _from_sums(from_sums, level, interval, json)
+    assert log is not None
     targets = [*(policy or ()), *(rankings or ()), *(["best-now"] if best_now else ())]
     if not targets:
         raise ValueError("policy: give --policy, --rankings or --best-now")
     found = run(
         open_log(log, columns_of(columns)), targets, against=against, k=k, value_of=value_of, objective=objective,
         estimator="dr" if estimator == "ladder" else estimator, level=level, since=_time(since), windows=windows,
-        interval="always-valid" if always_valid else "normal", changes=changes, propensities=propensities,
+        interval=interval, changes=changes, propensities=propensities,
         replay=replay, seed=seed,
     )  # fmt: skip
     if json:
@@ -105,6 +136,34 @@ def evaluate(
     else:
         _show(found, estimator == "ladder")
     if not found.answered:
+        raise typer.Exit(REFUSED)
+
+
+def _print_sql(k: int | None, dialect: str, table: str, target: str) -> None:
+    from driftrank.evaluation.warehouse import print_sql
+
+    if k is None:
+        raise ValueError("k: must be given with --print-sql")
+    typer.echo(print_sql(k, dialect, table, target) + ";")
+
+
+def _from_sums(path: str, level: float, interval: str, json: bool) -> None:
+    """The estimates from the output of the printed SQL."""
+    from driftrank.cli._output import show_json
+    from driftrank.evaluation.estimate import How
+    from driftrank.evaluation.warehouse import estimates, read_sums
+    from driftrank.validation import check_number
+
+    check_number("level", level, 0.5, 1, open_high=True)
+    found = estimates(read_sums(path), How(level, interval))
+    if json:
+        show_json([estimate.to_dict() for estimate in found.values()])
+    else:
+        _table(found)
+        for refusal in found["dr"].refused:
+            typer.echo(f"refused ({refusal.code}). {refusal.text}")
+        typer.echo("Not checked: propensities, fixed logging, reading from the top; changes were not looked for.")
+    if found["dr"].value is None:
         raise typer.Exit(REFUSED)
 
 
@@ -161,14 +220,19 @@ def _ends(given: Estimate | Difference | None) -> str:
 
 
 def _ladder(target: TargetResult) -> None:
+    typer.echo(f"{target.name} by assumption about users:\n")
+    _table(target.ladder)
+
+
+def _table(estimates: Mapping[str, Estimate]) -> None:
+    """Estimates by assumption."""
     from driftrank.cli._output import show_table
     from driftrank.reporting.table import Table
 
     rows = [
         (_SHORT[each.assumes], key, *_values(each), each.grade or "–", ", ".join(r.code for r in each.refused))
-        for key, each in sorted(target.ladder.items(), key=lambda entry: (entry[1].assumes, entry[0]))
+        for key, each in sorted(estimates.items(), key=lambda entry: (entry[1].assumes, entry[0]))
     ]
-    typer.echo(f"{target.name} by assumption about users:\n")
     columns = ("assumes", "estimator", "value", "interval", "grade", "refused")
     show_table(Table(columns, rows, (None, None, ".4f", None, None, None)))
     typer.echo()

@@ -141,9 +141,10 @@ def read_labels(connection: duckdb.DuckDBPyConnection, rows: str, numbered: Numb
     connection.execute(
         "CREATE TABLE labels AS SELECT code, segment, fold, item, place, count(*) AS shown,"
         " count_if(place <= first) AS looks, count_if(place = first) AS clicks,"
-        " sum(1 / p) AS inverse, sum(1 / (p * p)) AS squares"
+        " sum(CASE WHEN valid THEN 1 / p END) AS inverse, sum(CASE WHEN valid THEN 1 / (p * p) END) AS squares"
+        " FROM (SELECT *, p > 0 AND p <= 1 + 1e-9 AS valid"
         f" FROM (SELECT code, segment, bucket % 2 AS fold, first, unnest(ranking[1:{K}]) AS item,"
-        f" unnest(propensities[1:{K}]) AS p, generate_subscripts(ranking[1:{K}], 1) AS place FROM ({rows}))"
+        f" unnest(propensities[1:{K}]) AS p, generate_subscripts(ranking[1:{K}], 1) AS place FROM ({rows})))"
         " GROUP BY ALL"
     )
     names: list[list[Any]] = [[] for _ in numbered.queries]

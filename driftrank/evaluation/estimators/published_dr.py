@@ -13,7 +13,7 @@ class PublishedCascadeDR(MeanEstimator):
     .. math:: \psi = \sum_k W_k (c_k - Q_k) + W_{k-1} \mathrm E_e Q_k,
 
     where :math:`Q_k` is the model's chance of a first click at k or below, given the first k items. Has the same mean
-    as :class:`CascadeDR`, and in our worlds up to a tenth more variance.
+    as :class:`CascadeDR`, and more variance: by 7% in the world of the tests.
     """
 
     key = "published"
