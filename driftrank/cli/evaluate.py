@@ -53,17 +53,11 @@ TargetOption = Annotated[str, typer.Option(metavar="NAME", help="With --print-sq
 FromSumsOption = Annotated[
     str | None, typer.Option(metavar="FILE", help="The output of that SQL, instead of a log.", show_default="none")
 ]
-OptionalLogArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[LOG]", help="Parquet files, a table FILE.duckdb:TABLE, or text; gzipped or not.", show_default=False
-    ),
-]
 KOption = Annotated[int | None, typer.Option("--k", metavar="K", help="Positions.", show_default="most common length")]
 
 
 def evaluate(
-    log: OptionalLogArgument = None,
+    log: o.OptionalLogArgument = None,
     policy: PoliciesOption = None,
     rankings: RankingsOption = None,
     best_now: BestNowOption = False,

@@ -15,6 +15,7 @@ import numpy as np
 from driftrank.evaluation.base import Batch, Floats
 from driftrank.evaluation.labels import PRIOR, ShownLists
 from driftrank.evaluation.rows import FOLDS, LogRows, MatchedRows
+from driftrank.kernels.rng import EVALUATION_RUN
 from driftrank.policies.base import Policy
 from driftrank.policies.learner.learner import Learner
 from driftrank.policies.learner.shared_model import SharedModel
@@ -75,7 +76,7 @@ class Learners:
             items = list(self.rows.labels.numbers[code])
             k = min(self.rows.k, len(items))
             query = str(self.rows.queries[code])
-            learner = self.policy.start(items, k, seed=self.seed, query=query, shared=self.shared)
+            learner = self.policy.start(items, k, seed=self.seed, query=query, run=EVALUATION_RUN, shared=self.shared)
             self._learners[code] = learner
         return learner
 

@@ -180,6 +180,31 @@ def test_learners(folder: Path) -> None:
     assert again["CascadeSoftmax"].to_dict() == frozen.to_dict()
 
 
+def test_a_learner_does_not_depend_on_the_draws_of_the_log(folder: Path) -> None:
+    """The same policy with the same seed and query: if it drew the same lists, every logged list would be its own."""
+    rng = np.random.default_rng(11)
+    policy = dr.CascadeSoftmax(temperature=0.2)
+    learner = policy.start(range(worlds.L), 1, seed=0, query="lamps")
+    rankings, clicks, p = [], [], []
+    for _ in range(1500):
+        ranking = learner.rank()
+        click = [1] if rng.random() < worlds.ALPHA[0][ranking[0]] else []
+        learner.update(ranking, click[0] if click else None)
+        rankings.append(list(ranking))
+        clicks.append(click)
+        p.append(ranking.propensities.tolist())
+    drawn = worlds.Drawn(*(np.zeros(1500, int),) * 3, np.zeros((1500, 3)))
+    columns = {
+        "ranking": pa.array(rankings, pa.list_(pa.int64())), "clicks": pa.array(clicks, pa.list_(pa.int16())),
+        "propensities": pa.array(p, pa.list_(pa.float64())),
+    }  # fmt: skip
+    path = write(folder / "own.parquet", drawn, **columns)
+    found = dr.evaluate(path, policy, changes=0).targets[policy.spec]
+    assert found.whole.mean_weight == pytest.approx(1, abs=0.2)
+    assert found.low < found.ladder["list"].value < found.high  # type: ignore[operator]
+    assert abs(found.difference.value) < 0.1  # type: ignore[union-attr]
+
+
 def test_a_learner_with_a_shared_model(folder: Path) -> None:
     path = write(folder / "shared.parquet", draw(np.random.default_rng(10), 400, softmax))
     found = dr.evaluate(path, dr.default_policy(), changes=0, k=1)["PriorRegimeTS"]
