@@ -36,7 +36,8 @@ class Check:
     numbers: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"code": self.code, "passed": self.passed, "text": self.text, **self.numbers}
+        known = {name: None if value != value else value for name, value in self.numbers.items()}
+        return {"code": self.code, "passed": self.passed, "text": self.text, **known}
 
 
 @dataclass(frozen=True)
@@ -75,12 +76,12 @@ class LogChecks:
         return [Refusal(check.code, check.text) for check in bad]
 
 
-def check_log(rows: LogRows, propensities: str = "conditional") -> LogChecks:
+def check_log(rows: LogRows) -> LogChecks:
     """Run all checks of a log."""
     labels = rows.labels
     shown = _shown(rows)
-    found = [_propensities(rows, shown), *_kind(propensities), _fixed(rows, shown)]
-    if rows.weighs:
+    found = [_propensities(rows, shown), *_kind(rows.kind), _fixed(rows, shown)]
+    if rows.weighs and rows.kind == "conditional":
         found.append(_wrong_propensities(labels, rows))
     found += [_top_down(rows), _misfit(labels), _calibration(rows), _users(rows)]
     return LogChecks(tuple(found))

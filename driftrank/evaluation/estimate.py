@@ -11,7 +11,7 @@ import numpy as np
 
 from driftrank.evaluation.base import Estimator, Floats
 from driftrank.evaluation.checks import LogChecks, Refusal
-from driftrank.evaluation.sequences import empirical_bernstein_low, normal_mixture_width
+from driftrank.evaluation.sequences import empirical_bernstein_low, mixture_width
 from driftrank.evaluation.special import t_quantile
 from driftrank.evaluation.sums import Replicates, Scope
 
@@ -81,7 +81,7 @@ def estimate(
     refused = checks.refusals(estimator.assumes)
     if not estimator.weighs:
         return _by_model(scope, estimator, refused, how, model, about)
-    if any(refusal.code in ("no-propensities", "marginal-propensities") for refusal in refused):
+    if any(refusal.code in ("no-propensities", "marginal-propensities", "list-propensities") for refusal in refused):
         return Estimate(**about, refused=tuple(refused))  # nothing else can be computed
     weights, effective, largest = _weights(scope, estimator.assumes)
     about |= {"effective": effective, "mean_weight": weights.value}
@@ -109,7 +109,7 @@ def interval(found: Replicates, lists: float, kind: str, level: float) -> tuple[
     if kind == "normal":
         half = found.error * t_quantile(level, max(found.freedom, 1))
     else:  # rows of this standard deviation would have the same error
-        half = found.error * math.sqrt(lists) * normal_mixture_width(lists, lists, 1 - level)
+        half = found.error * math.sqrt(lists) * mixture_width(lists, lists, 1 - level)
     return found.value - half, found.value + half
 
 
@@ -144,8 +144,8 @@ def _weights(scope: Scope, assumes: str) -> tuple[Replicates, float, float]:
     """Mean weight, effective lists, and the share of the largest weight: of prefixes, or of whole lists."""
     if assumes == "A1":
         total = scope.total("stopped")
-        return scope.weights(), scope.effective, scope.largest / total if total else 1.0
-    return scope.full_weights(), scope.effective_lists, 0.0
+        return scope.weights(), scope.effective(), scope.largest / total if total else 1.0
+    return scope.full_weights(), scope.effective(whole=True), 0.0
 
 
 def _bernstein(scope: Scope, alpha: float) -> tuple[float, float]:
@@ -163,8 +163,6 @@ def _clipped(values: tuple[float, float, float], how: How) -> dict[str, Any]:
 def _by_model(
     scope: Scope, estimator: Estimator, refused: list[Refusal], how: How, model: Model, about: dict[str, Any]
 ) -> Estimate:
-    if how.objective != "any":
-        return Estimate(**about, refused=(Refusal("objective", "The click model values lists by one click or none."),))
     if model.rare > 0.05:
         text = (
             f"{model.rare:.0%} of the target's lists hold an item with fewer than 100 looks since the last change: the"
@@ -178,21 +176,27 @@ def _by_model(
     error = math.sqrt(found.error**2 + model.variance)
     half = error * t_quantile(how.level, max(found.freedom, 1))
     if how.interval != "normal":
-        half *= math.sqrt(scope.lists) * normal_mixture_width(scope.lists, scope.lists, 1 - how.level)
+        half *= math.sqrt(scope.lists) * mixture_width(scope.lists, scope.lists, 1 - how.level)
         half /= t_quantile(how.level, max(found.freedom, 1))
     ends = _clipped((found.value, found.value - half, found.value + half), how)
     kind = "normal" if how.interval == "normal" else "always-valid"
     return Estimate(**about, **ends, interval=kind, error=error, grade="C", replicates=found)
 
 
+def _enough(scope: Scope, estimator: Estimator, window: slice) -> bool:
+    """True if a normal interval may be given in some windows."""
+    return not estimator.weighs or scope.effective(estimator.assumes == "A0", window) >= ENOUGH
+
+
 def window_values(scope: Scope, estimator: Estimator, level: float) -> Floats:
-    """(window, 3) value and ends of each window by itself; NaN for windows without lists."""
-    rows = []
-    for n in range(len(scope.common["lists"])):
-        found = scope.replicates(estimator, slice(n, n + 1))
-        lists = float(scope.common["lists"][n].sum())
-        rows.append((found.value, *interval(found, lists, "normal", level)))
-    return np.array(rows)
+    """(window, 3) value and ends of each window by itself; NaN for windows with fewer than 100 effective lists."""
+    rows = np.full((len(scope.common["lists"]), 3), np.nan)
+    for n in range(len(rows)):
+        window = slice(n, n + 1)
+        if _enough(scope, estimator, window):
+            found = scope.replicates(estimator, window)
+            rows[n] = found.value, *interval(found, float(scope.common["lists"][n].sum()), "normal", level)
+    return rows
 
 
 def running_values(scope: Scope, estimator: Estimator, level: float) -> Floats:
@@ -203,10 +207,10 @@ def running_values(scope: Scope, estimator: Estimator, level: float) -> Floats:
     planned = scope.lists
     rows = []
     for window in scope.running():
-        if scope.effective_until(window) < ENOUGH:
+        if not _enough(scope, estimator, window):
             continue
         lists = float(scope.common["lists"][window].sum())
         found = scope.replicates(estimator, window)
-        half = found.error * math.sqrt(lists) * normal_mixture_width(lists, planned, 1 - level)
+        half = found.error * math.sqrt(lists) * mixture_width(lists, planned, 1 - level)
         rows.append((lists, found.value, found.value - half, found.value + half))
     return np.array(rows).reshape(-1, 4)

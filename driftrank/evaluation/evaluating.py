@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from driftrank.evaluation.base import OBJECTIVES, Estimator, known_estimators
-from driftrank.evaluation.checks import PROPENSITIES, LogChecks, check_log
+from driftrank.evaluation.checks import PROPENSITIES, LogChecks, Refusal, check_log
 from driftrank.evaluation.estimate import (
+    ENOUGH,
     INTERVALS,
     Estimate,
     How,
@@ -27,7 +28,7 @@ from driftrank.evaluation.online import REPLAYS, replay
 from driftrank.evaluation.result import Difference, Evaluation, TargetResult
 from driftrank.evaluation.rows import FixedTarget, LogRows
 from driftrank.evaluation.shadow import Shadow, best_now, frozen
-from driftrank.evaluation.sums import Sums
+from driftrank.evaluation.sums import Replicates, Sums
 from driftrank.evaluation.targets import Rankings, Target, read_target
 from driftrank.logs.changes import drift
 from driftrank.logs.log import Log, open_log
@@ -98,7 +99,8 @@ def evaluate(
     changes
         Number of queries, the most frequent, in which changes are looked for; 0: none.
     propensities
-        Kind of the propensities in the log: ``"conditional"`` on the items above, ``"marginal"`` or ``"list"``.
+        Kind of the propensities in the log: ``"conditional"`` on the items above, ``"marginal"``, or ``"list"``: one
+        number, of the whole list.
     replay
         For online values: ``"labels"`` (assumes the cascade model) or ``"lists"`` (assumes a log of random lists), see
         :mod:`driftrank.evaluation.online`.
@@ -134,8 +136,8 @@ def evaluate(
     positions = _positions(opened, k)
     how = How(level, interval, objective)
     drifts = drift(opened, top=changes) if changes else []
-    with LogRows(opened, positions, objective, drifts, windows) as rows:
-        checks = check_log(rows, propensities)
+    with LogRows(opened, positions, objective, drifts, windows, propensities) as rows:
+        checks = check_log(rows)
         session = _Session(rows, checks, how, known_estimators()[_usable(estimator, objective)], seed)
         found = {target.name: session.measure(target) for target in chosen if target.value_of != "online"}
         results = {
@@ -210,10 +212,12 @@ class _Measured:
 
     def estimate(self, key: str, now: bool = False) -> Estimate:
         session = self.session
-        if key not in session.estimators:  # without propensities
+        if key not in session.estimators:  # without propensities, or for another objective
             each = known_estimators()[key]
-            refused = tuple(session.checks.refusals(each.assumes))
-            return Estimate(key, each.assumes, lists=session.rows.lists, refused=refused)
+            refused = session.checks.refusals(each.assumes)
+            if session.how.objective not in each.objectives:
+                refused.append(Refusal("objective", "This estimator counts one click of a list, or none."))
+            return Estimate(key, each.assumes, lists=session.rows.lists, refused=tuple(refused))
         return estimate(
             self.sums.scope(now), session.estimators[key], session.checks, session.how, self.models[now], self._worst()
         )
@@ -256,15 +260,17 @@ class _Measured:
             exploring, tuple(notes),
         )  # fmt: skip
 
+    def _trusted(self, own: Estimate) -> Replicates | None:
+        """The values without one bucket each, if there are enough lists for an interval from them."""
+        return own.replicates if own.interval == self.session.how.interval or own.effective >= ENOUGH else None
+
     def _difference(self, own: Estimate, against: str, found: Mapping[str, _Measured], now: bool) -> Difference | None:
-        if own.replicates is None:
-            return None
         now = now and bool(self.session.rows.changes)
-        logged = against == LOGGED
-        other = self.sums.scope(now).rewards() if logged else found[against].headline(now).replicates
-        if other is None:
+        mine = self._trusted(own)
+        other = self.sums.scope(now).rewards() if against == LOGGED else self._trusted(found[against].headline(now))
+        if mine is None or other is None:
             return None
-        paired = own.replicates.minus(other)
+        paired = mine.minus(other)
         kind = "normal" if self.session.how.interval == "normal" else "always-valid"
         low, high = interval(paired, own.lists, kind, self.session.how.level)
         return Difference(against, paired.value, low, high)

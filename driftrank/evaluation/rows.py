@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from driftrank.evaluation.base import Batch, Floats, prefix_weights, target_rest
 from driftrank.evaluation.labels import Labels, ShownLists, read_labels
+from driftrank.evaluation.sequences import BUCKETS
 from driftrank.logs.changes import QueryDrift
 from driftrank.logs.log import Log
 
 if TYPE_CHECKING:
     import duckdb
 
-BUCKETS = 200
 FOLDS = 2
 _BATCH = 1 << 17
 
@@ -89,12 +89,21 @@ class LogRows(AbstractContextManager["LogRows"]):
         Changes of queries; others have one segment.
     windows
         Windows of equal time.
+    propensities
+        Their kind: ``"conditional"``, ``"marginal"`` or ``"list"``.
     """
 
     def __init__(
-        self, log: Log, k: int, objective: str = "any", drifts: Sequence[QueryDrift] = (), windows: int = 20
+        self,
+        log: Log,
+        k: int,
+        objective: str = "any",
+        drifts: Sequence[QueryDrift] = (),
+        windows: int = 20,
+        propensities: str = "conditional",
     ) -> None:
         self.log, self.k, self.objective, self.cells = log, k, objective, Cells(windows)
+        self.kind = propensities
         self.weighs = "propensities" in log.types
         self.users = "user" in log.types
         self.connection: duckdb.DuckDBPyConnection = log.connect()
@@ -155,6 +164,8 @@ class LogRows(AbstractContextManager["LogRows"]):
         who = f'coalesce(hash("user"), {of_row})' if self.users else of_row
         part = "CASE WHEN parts = 1 THEN 0 ELSE len(list_filter(changes, lambda c: c < time)) END"
         given = "propensities" if self.weighs else "CAST(NULL AS DOUBLE[])"
+        if self.weighs and self.kind == "list":  # that of the list at its top, so that the product is right
+            given = "[CASE WHEN i = 1 THEN propensities[1] ELSE 1.0 END FOR i IN range(1, len(ranking) + 1)]"
         return (
             f"SELECT code, begin + part AS segment, part = parts - 1 AS now, time, moment, ranking, clicks,"
             f" propensities, {self.slice_of_time(windows)} AS win, bucket, shown,"

@@ -20,14 +20,17 @@ from numpy.typing import ArrayLike
 from driftrank.evaluation.special import log_lower_gamma
 from driftrank.validation import check_choice, check_number
 
+#: groups of users whose sums are kept apart, so that the lists of one user need not be independent
+BUCKETS = 200
+
 #: kinds of sequences
 KINDS = ("normal-mixture", "empirical-bernstein")
 
 _BISECTIONS = 60
 
 
-def normal_mixture_width(lists: float, planned: float, alpha: float = 0.05) -> float:
-    r"""The half-width of the normal mixture after ``lists`` rows, for rows of standard deviation 1.
+def mixture_width(t: float, planned: float, alpha: float = 0.05) -> float:
+    r"""The half-width of the normal mixture after ``t`` rows, for rows of standard deviation 1.
 
     .. math:: \sqrt{\frac{2(t\rho^2+1)}{t^2\rho^2} \ln\frac{\sqrt{t\rho^2+1}}{\alpha}}, \quad
         \rho^2 = \frac{-2\ln\alpha + \ln(-2\ln\alpha) + 1}{t^*}
@@ -37,12 +40,12 @@ def normal_mixture_width(lists: float, planned: float, alpha: float = 0.05) -> f
     planned
         The number of rows at which it is to be narrowest, :math:`t^*`; must be fixed before the first look.
 
-    >>> round(normal_mixture_width(200, 200), 6)
+    >>> round(mixture_width(200, 200), 6)
     0.214638
     """
     rho2 = (-2 * math.log(alpha) + math.log(-2 * math.log(alpha)) + 1) / planned
-    more = lists * rho2 + 1
-    return math.sqrt(2 * more / (lists * lists * rho2) * math.log(math.sqrt(more) / alpha))
+    more = t * rho2 + 1
+    return math.sqrt(2 * more / (t * t * rho2) * math.log(math.sqrt(more) / alpha))
 
 
 def log_wealth(s: float, v: float) -> float:
@@ -135,7 +138,7 @@ class Sequence:
         if self.planned is None:
             self.planned = t
         mean = rows.total / t
-        half = math.sqrt(max(rows.squares / t - mean**2, 0.0)) * normal_mixture_width(t, self.planned, self.alpha)
+        half = math.sqrt(max(rows.squares / t - mean**2, 0.0)) * mixture_width(t, self.planned, self.alpha)
         return mean - half, mean + half
 
 

@@ -80,21 +80,12 @@ class Scope:
     def lists(self) -> float:
         return self.total("lists")
 
-    @property
-    def effective(self) -> float:
-        """The effective number of lists, by their weights down to the first click."""
-        return self.effective_until(slice(None))
-
-    def effective_until(self, window: slice) -> float:
-        """The same in some windows."""
-        squares = float(sum(self.common[name][window].sum() for name in ("gain_squares", "loss_squares")))
-        return float(self.common["stopped"][window].sum()) ** 2 / squares if squares else 0.0
-
-    @property
-    def effective_lists(self) -> float:
-        """The effective number of lists, by the weights of whole lists."""
-        squares = self.total("full_squares")
-        return self.total("full") ** 2 / squares if squares else 0.0
+    def effective(self, whole: bool = False, window: slice = slice(None)) -> float:
+        """The effective number of lists, by weights down to the first click, or of whole lists; in some windows."""
+        names = ("full_squares",) if whole else ("gain_squares", "loss_squares")
+        squares = float(sum(self.common[name][window].sum() for name in names))
+        total = float(self.common["full" if whole else "stopped"][window].sum())
+        return total**2 / squares if squares else 0.0
 
     def replicates(self, estimator: Estimator, window: slice = slice(None)) -> Replicates:
         """The value, and the values without one bucket each; of some windows."""

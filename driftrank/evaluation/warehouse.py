@@ -17,7 +17,8 @@ from driftrank.evaluation.base import Floats, added, known_estimators
 from driftrank.evaluation.checks import LogChecks
 from driftrank.evaluation.estimate import Estimate, How, Model, estimate
 from driftrank.evaluation.labels import PRIOR
-from driftrank.evaluation.rows import BUCKETS, Cells
+from driftrank.evaluation.rows import Cells
+from driftrank.evaluation.sequences import BUCKETS
 from driftrank.evaluation.sums import Sums
 from driftrank.logs.count.aggregation_sql import check_table
 from driftrank.logs.log import duckdb_connection

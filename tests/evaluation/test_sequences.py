@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from driftrank.evaluation.sequences import Sequence, empirical_bernstein_low, log_wealth, normal_mixture_width
+from driftrank.evaluation.sequences import Sequence, empirical_bernstein_low, log_wealth, mixture_width
 from driftrank.evaluation.special import chi_square_p, log_lower_gamma, normal_quantile, t_quantile
 from tests.reference.evaluation import log_mixture
 
@@ -96,7 +96,7 @@ def test_misses_over_all_looks(mean: str) -> None:
                     wrong = log_wealth(total - t * truth, at) > math.log(40)
                     wrong |= log_wealth(t * truth - total, at) > math.log(40)
                 else:
-                    width = 1.96 / math.sqrt(t) if kind == "normal" else normal_mixture_width(t, 4000)
+                    width = 1.96 / math.sqrt(t) if kind == "normal" else mixture_width(t, 4000)
                     wrong = abs(total / t - truth) > error * width
                 if wrong:
                     missed[kind] += 1
