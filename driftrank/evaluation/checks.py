@@ -105,10 +105,13 @@ def _shown(rows: LogRows) -> _Shown:
         " AND list_max(propensities[1:shown]) <= 1 + 1e-9, false)"
     )
     got = rows.connection.execute(
-        "SELECT count(*) AS n, min(h) = max(h) AS single, sum(invalid) AS invalid"
+        "SELECT count(*) AS n, min(h) = max(h) AS single, sum(invalid) AS invalid, sum(wrong) AS wrong"
         f" FROM (SELECT code, {rows.slice_of_time(slices)} AS slice, hash(ranking[1:{rows.k}]) AS h,"
+        " CASE WHEN list_max(clicks) > len(ranking) OR list_min(clicks) < 1 THEN 1 ELSE 0 END AS wrong,"
         f" CASE WHEN {bad} THEN 1 ELSE 0 END AS invalid FROM ({rows.rows()})) GROUP BY code, slice"
     ).fetchnumpy()
+    if np.asarray(got["wrong"]).sum():
+        raise ValueError(f"{rows.log.source}: a click beyond the end of its list; see driftrank log check")
     n, single = np.asarray(got["n"], float), np.asarray(got["single"], bool)
     several = n > 1
     decided = n[several].sum()

@@ -79,6 +79,8 @@ def estimate(
     """The estimate over a scope; ``queries`` are those with the worst overlap, for the message."""
     about: dict[str, Any] = {"estimator": estimator.key, "assumes": estimator.assumes, "lists": round(scope.lists)}
     refused = checks.refusals(estimator.assumes)
+    if not scope.lists:
+        return Estimate(**about, refused=(*refused, few(0, 0.0, 0.0)))
     if not estimator.weighs:
         return _by_model(scope, estimator, refused, how, model, about)
     if any(refusal.code in ("no-propensities", "marginal-propensities", "list-propensities") for refusal in refused):

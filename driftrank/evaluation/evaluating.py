@@ -206,8 +206,11 @@ class _Measured:
         labels, last = session.rows.labels, session.rows.last
         self.models = []
         for own in (shown, shown.only(last[shown.segment])):
+            if not len(own.lists):  # after the last change of all
+                self.models.append(Model(0.0, 1.0, (0.0, 1.0)))
+                continue
             rare = rarely_seen(labels, own).any(axis=1)
-            share = float(own.lists[rare].sum() / max(own.lists.sum(), 1))
+            share = float(own.lists[rare].sum() / own.lists.sum())
             self.models.append(Model(fit_variance(labels, own), share, bounds(labels, own)))
 
     def estimate(self, key: str, now: bool = False) -> Estimate:

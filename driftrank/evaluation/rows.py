@@ -124,18 +124,20 @@ class LogRows(AbstractContextManager["LogRows"]):
 
         log = self.log
         found = self.connection.execute(
-            f"SELECT query, count(*) FROM {log.relation} WHERE len(ranking) > 0 GROUP BY query ORDER BY query"
+            f"SELECT query, count(*), max(time) FROM {log.relation} WHERE len(ranking) > 0 GROUP BY 1 ORDER BY 1"
         ).fetchall()
         if not found:
             raise ValueError(f"{log.source}: has no list with items")
-        self.queries = [query for query, _ in found]
-        self.lists_of = np.array([lists for _, lists in found], np.int64)  #: by query
+        self.queries = [query for query, *_ in found]
+        self.lists_of = np.array([lists for _, lists, _ in found], np.int64)  #: by query
         self.lists = int(self.lists_of.sum())
         self.code_of: Mapping[Any, int] = {query: code for code, query in enumerate(self.queries)}
         changes: list[list[Any]] = [[] for _ in self.queries]
         for drift in drifts:
             if drift.query in self.code_of:
-                changes[self.code_of[drift.query]] = [change.time for change in drift.changes]
+                code = self.code_of[drift.query]
+                last = found[code][2]  # a change at the last time has no lists after it
+                changes[code] = [change.time for change in drift.changes if change.time < last]
         parts = np.array([len(times) + 1 for times in changes], np.int64)
         self.begin = np.concatenate([[0], np.cumsum(parts)])  #: first segment by query
         self.changes = sum(map(len, changes))
@@ -160,8 +162,8 @@ class LogRows(AbstractContextManager["LogRows"]):
         """
         K, windows = self.k, self.cells.windows
         seconds = "epoch(time)" if self.log.types["time"] == "TIMESTAMP" else "CAST(time AS DOUBLE)"
-        of_row = "hash(time, query, ranking, clicks)"
-        who = f'coalesce(hash("user"), {of_row})' if self.users else of_row
+        # a bucket must not depend on the clicks: hazards come from other buckets
+        who = 'CASE WHEN "user" IS NULL THEN hash(file, row) ELSE hash("user") END' if self.users else "hash(file, row)"
         part = "CASE WHEN parts = 1 THEN 0 ELSE len(list_filter(changes, lambda c: c < time)) END"
         given = "propensities" if self.weighs else "CAST(NULL AS DOUBLE[])"
         if self.weighs and self.kind == "list":  # that of the list at its top, so that the product is right
@@ -173,7 +175,7 @@ class LogRows(AbstractContextManager["LogRows"]):
             f" FROM (SELECT code, begin, parts, {part} AS part, time, {seconds} AS moment, ranking, clicks,"
             f" {given} AS propensities, CAST({who} % {self.cells.buckets} AS INTEGER) AS bucket,"
             f" least(len(ranking), {K}) AS shown, list_min(clicks) AS f"
-            f" FROM {self.log.relation} JOIN numbered_queries USING (query) WHERE len(ranking) > 0)"
+            f" FROM {self.log.numbered} JOIN numbered_queries USING (query) WHERE len(ranking) > 0)"
         )
 
     def logged(self) -> tuple[float, float]:

@@ -249,6 +249,28 @@ def test_lists_of_several_lengths(folder: Path) -> None:
         assert estimate.low < truth < estimate.high, key  # type: ignore[operator]
 
 
+def test_a_log_without_a_clock(folder: Path) -> None:
+    """All lists at one time, and no users: there is no order in which users could have changed, and every list is its
+    own user.
+    """
+    drawn = draw(np.random.default_rng(6), 3000, softmax)
+    path = write(folder / "clockless.parquet", drawn, time=pa.array([5] * 3000), user=None)
+    found = dr.evaluate(path, BEST)
+    assert found.changes == 0
+    own = dr.evaluate(write(folder / "clocked.parquet", drawn), BEST, changes=0)["rankings"]
+    widths = [target.high - target.low for target in (found["rankings"], own)]  # type: ignore[operator]
+    assert widths[0] == pytest.approx(widths[1], rel=0.2)
+    assert found["rankings"].low < value() < found["rankings"].high  # type: ignore[operator]
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_clicks_beyond_the_list(folder: Path) -> None:
+    clicks = pa.array([[4]] * 300, pa.list_(pa.int16()))
+    path = write(folder / "beyond.parquet", draw(np.random.default_rng(6), 300, softmax), clicks=clicks)
+    with pytest.raises(ValueError, match="a click beyond the end of its list; see driftrank log check"):
+        dr.evaluate(path, BEST, changes=0)
+
+
 # -- refusals ------------------------------------------------------------------------------------------------------
 
 
