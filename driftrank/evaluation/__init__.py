@@ -20,6 +20,7 @@ _EXPORTS = {
     "MeanEstimator": "base",
     "Sequence": "sequences",
     "Sums": "sums",
+    "check_estimator": "contract",
     "known_estimators": "base",
     "evaluate": "evaluating",
     "mixture_propensities": "planning",
