@@ -18,7 +18,7 @@ _EXPORTS = {
     "Estimator": "base",
     "Evaluation": "result",
     "MeanEstimator": "base",
-    "Sequence": "sequences",
+    "Sequence": "streaming",
     "Sums": "sums",
     "check_estimator": "contract",
     "known_estimators": "base",

@@ -11,7 +11,8 @@ import numpy as np
 
 from driftrank.evaluation.base import Estimator, Floats
 from driftrank.evaluation.checks import LogChecks, Refusal
-from driftrank.evaluation.sequences import empirical_bernstein_low, mixture_width
+from driftrank.evaluation.empirical_bernstein import empirical_bernstein_low
+from driftrank.evaluation.sequences import mixture_width
 from driftrank.evaluation.special import t_quantile
 from driftrank.evaluation.sums import Replicates, Scope
 
@@ -108,11 +109,16 @@ def estimate(
 
 def interval(found: Replicates, lists: float, kind: str, level: float) -> tuple[float, float]:
     """The interval from values that leave out one bucket of users each."""
-    if kind == "normal":
-        half = found.error * t_quantile(level, max(found.freedom, 1))
-    else:  # rows of this standard deviation would have the same error
-        half = found.error * math.sqrt(lists) * mixture_width(lists, lists, 1 - level)
+    half = found.error * _errors(found, lists, lists, kind, level)
     return found.value - half, found.value + half
+
+
+def _errors(found: Replicates, lists: float, planned: float, kind: str, level: float) -> float:
+    """The half-width of an interval, or of a confidence sequence, in standard errors."""
+    if kind == "normal":
+        return t_quantile(level, max(found.freedom, 1))
+    # rows of the standard deviation error * sqrt(lists) would have the same error
+    return math.sqrt(lists) * mixture_width(round(lists), round(planned), 1 - level)
 
 
 def overlap(weights: Replicates, queries: Sequence[str] = ()) -> list[Refusal]:
@@ -176,12 +182,9 @@ def _by_model(
         return Estimate(**about, refused=tuple(refused), grade="D", bounds=bounds)
     found = scope.replicates(estimator)
     error = math.sqrt(found.error**2 + model.variance)
-    half = error * t_quantile(how.level, max(found.freedom, 1))
-    if how.interval != "normal":
-        half *= math.sqrt(scope.lists) * mixture_width(scope.lists, scope.lists, 1 - how.level)
-        half /= t_quantile(how.level, max(found.freedom, 1))
-    ends = _clipped((found.value, found.value - half, found.value + half), how)
     kind = "normal" if how.interval == "normal" else "always-valid"
+    half = error * _errors(found, scope.lists, scope.lists, kind, how.level)
+    ends = _clipped((found.value, found.value - half, found.value + half), how)
     return Estimate(**about, **ends, interval=kind, error=error, grade="C", replicates=found)
 
 
@@ -213,6 +216,6 @@ def running_values(scope: Scope, estimator: Estimator, level: float) -> Floats:
             continue
         lists = float(scope.common["lists"][window].sum())
         found = scope.replicates(estimator, window)
-        half = found.error * math.sqrt(lists) * mixture_width(lists, planned, 1 - level)
+        half = found.error * _errors(found, lists, planned, "always-valid", level)
         rows.append((lists, found.value, found.value - half, found.value + half))
     return np.array(rows).reshape(-1, 4)

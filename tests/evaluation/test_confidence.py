@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from driftrank.evaluation.sequences import Sequence, empirical_bernstein_low, log_wealth, mixture_width
+from driftrank.evaluation.empirical_bernstein import empirical_bernstein_low, log_wealth
+from driftrank.evaluation.sequences import mixture_width
 from driftrank.evaluation.special import chi_square_p, log_lower_gamma, normal_quantile, t_quantile
+from driftrank.evaluation.streaming import Sequence
 from tests.reference.evaluation import log_mixture
 
 
