@@ -13,8 +13,11 @@ from typing import Any
 from driftrank.engine import Task, Unit
 from driftrank.engine.devices import Device, at_once, ready, word_for
 from driftrank.engine.simulators import simulator_of
-from driftrank.experiments.leaderboards.result import Arena, Leaderboard, group_of
-from driftrank.experiments.leaderboards.suite import Place, places
+from driftrank.environments.base import Environment
+from driftrank.experiments.leaderboards.arena import Arena, group_of
+from driftrank.experiments.leaderboards.places import Place, places
+from driftrank.experiments.leaderboards.policies import chosen_policies, together
+from driftrank.experiments.leaderboards.result import Leaderboard
 from driftrank.experiments.simulation.breakpoints import breakpoints_to_detect, common_breakpoints
 from driftrank.experiments.simulation.caller import has_caller
 from driftrank.experiments.simulation.folder import Journal, RunFolder, identity_of, with_origin
@@ -22,8 +25,7 @@ from driftrank.experiments.simulation.result import Result
 from driftrank.experiments.simulation.simulate import Simulation, labels_of
 from driftrank.policies.base import Policy
 from driftrank.policies.learner.features import MOST_WITHOUT
-from driftrank.policies.registry import default_policy, parse_policy
-from driftrank.policies.registry import policies as known_policies
+from driftrank.policies.registry import default_policy
 from driftrank.progress import chosen_progress
 from driftrank.queries import Queries, parse_queries
 from driftrank.reporting.page import duration
@@ -31,9 +33,6 @@ from driftrank.validation import check_integer
 
 QUERIES, RUNS, HORIZON, K = 20, 1, 100_000, 3
 QUICK_QUERIES, QUICK_HORIZON = 5, 2000
-
-#: references that know the truth, shown separately. One that shows the best list at every step has no regret.
-ORACLES = ("OracleRestart", "StaticOracle")
 
 #: the files that are made of the results
 DRAWN = ("leaderboard.html", "leaderboard.md", "leaderboard.png", "leaderboard.svg", "table.csv")
@@ -67,22 +66,22 @@ def leaderboard(
 ) -> Leaderboard:
     """Run every policy in every environment of the standard suite; all of them meet the same users.
 
-    Environments of Traffic, in which a run has all queries of a ranker, are a leaderboard of their own,
-    :attr:`Leaderboard.traffic`.
+    The suite has several groups of environments. Each is a leaderboard of its own: the first one is returned, the
+    others are its :attr:`Leaderboard.parts`.
 
     Parameters
     ----------
     queries
         ``yandex-like:N``, the path of a JSON file, or anything :meth:`driftrank.queries.Queries.of` takes.
     policies
-        Policies or their specs; by default all, and two oracles. The default policy, with which the others are
-        compared, is always added.
+        Policies or their specs; by default all that suit the users of a group, some with other parameters, and oracles.
+        The default policy, with which the others are compared, is always added.
     environments
-        Names of the suite (all by default), or specs such as ``"Abrupt:period=500"``.
+        Names of the suite (all by default) or of its groups (``"users"``), or specs such as ``"Abrupt:period=500"``.
     n_queries
         Use only the first ones.
     horizon
-        Steps of a run. The suite's time constants are scaled with it.
+        Steps of a run. The suite's time constants are scaled with it, and so are the runs of groups that have others.
     runs
         Runs of every query. An environment with a single query of its own gets as many as the others have in all;
         Traffic gets five for each.
@@ -106,14 +105,17 @@ def leaderboard(
     ('policy', 'ratio to best', 'Stationary')
     """
     given = [policies] if isinstance(policies, str) else list(policies)
-    chosen = chosen_policies(given, begun_with(folder) if resume and folder is not None else [])
     source = queries if isinstance(queries, str) else ""
     found = parse_queries(queries, seed) if isinstance(queries, str) else Queries.of(queries)
     if n_queries is not None:
         check_integer("n_queries", n_queries, 1)
         found = found.first(min(n_queries, len(found)))
-    there = places(list(environments), found, k, horizon, runs)
-    plan = _Plan(chosen, there, horizon, seed, checkpoints, device, threads, source, k, asked_for=bool(given))
+    there = places(environments, found, k, horizon, runs, seed)
+    begun = begun_with(folder) if resume and folder is not None else []
+    parts = dict.fromkeys(place.part for place in there)
+    chosen = chosen_policies(given, parts, begun)
+    asked_for = chosen != chosen_policies((), parts)
+    plan = _Plan(chosen, there, seed, checkpoints, device, threads, source, k, asked_for)
     if folder is None:
         with ready(device) as place:
             if say is not None:
@@ -121,8 +123,8 @@ def leaderboard(
             return plan.run(place, progress)
     settings = {
         "queries": source if source.startswith("yandex-like") or not source else os.fspath(Path(source).absolute()),
-        "n_queries": len(found), "policy": [p.spec for p in chosen], "env": [p.name for p in plan.places], "k": k,
-        "horizon": horizon, "runs": runs, "seed": seed,
+        "n_queries": len(found), "policy": [p.spec for p in plan.every_policy], "env": [p.name for p in plan.places],
+        "k": k, "horizon": horizon, "runs": runs, "seed": seed,
     }  # fmt: skip
     run_folder = RunFolder(folder, settings, found, what="leaderboard", made=DRAWN, resume=resume)
     with ready(device) as place:
@@ -137,28 +139,12 @@ def begun_with(folder: str | os.PathLike[str]) -> list[str]:
         return []
 
 
-def chosen_policies(given: Iterable[Policy | str] = (), begun: Sequence[str] = ()) -> list[Policy]:
-    """Those given, or all that learn and two oracles; and the default policy.
-
-    A leaderboard that was ``begun`` with those given, perhaps by a version with another default, is continued with
-    these.
-    """
-    chosen = [parse_policy(p) if isinstance(p, str) else p for p in ([given] if isinstance(given, str) else given)]
-    if not chosen:
-        # users click by the cascade model there
-        learning = [name for name, p in known_policies().items() if not p.oracle and p.click_model == "CM"]
-        chosen = [parse_policy(name) for name in (*learning, *ORACLES)]
-    usual = default_policy()
-    return chosen if usual in chosen or [p.spec for p in chosen] == list(begun) else [usual, *chosen]
-
-
 @dataclasses.dataclass
 class _Plan:
     """A leaderboard to run, checked: a simulation for every environment."""
 
-    policies: list[Policy]
+    policies: dict[str, list[Policy]]  #: by part
     places: list[Place]
-    horizon: int
     seed: int
     checkpoints: int
     device: Device
@@ -168,18 +154,21 @@ class _Plan:
     asked_for: bool = True  #: the policies were chosen by name: each must be able to run somewhere
 
     def __post_init__(self) -> None:
-        self.labels = labels_of(self.policies)
+        self.every_policy = together(self.policies)
+        labels = labels_of(self.every_policy)
+        self.labels = dict(zip(self.every_policy, labels, strict=True))
         self.obstacles: dict[str, dict[str, str]] = {place.name: {} for place in self.places}
-        for label, policy in zip(self.labels, self.policies, strict=True):
-            errors = {p.name: _obstacle(policy, p, self.horizon, self.seed) for p in self.places}
+        for policy, label in self.labels.items():
+            where = [place for place in self.places if policy in self.policies[place.part]]
+            errors = {place.name: _obstacle(policy, place, self.seed) for place in where}
             real = {name: error for name, error in errors.items() if error is not None}
-            if self.asked_for and len(real) == len(self.places):
+            if self.asked_for and len(real) == len(where):
                 raise next(iter(real.values()))[1]
             for name, (reason, _) in real.items():
                 self.obstacles[name][label] = reason
         self.simulations = [
             Simulation.prepare(
-                self.there(place), place.environment, self.horizon, place.runs, self.seed, self.checkpoints,
+                self.there(place), place.environment, place.horizon, place.runs, self.seed, self.checkpoints,
                 self.device, self.threads,
             )
             for place in self.places
@@ -187,9 +176,7 @@ class _Plan:
 
     def there(self, place: Place) -> list[Policy]:
         """The policies that can run in an environment."""
-        return [
-            p for label, p in zip(self.labels, self.policies, strict=True) if label not in self.obstacles[place.name]
-        ]
+        return [p for p in self.policies[place.part] if self.labels[p] not in self.obstacles[place.name]]
 
     def totals(self) -> dict[str, int]:
         """Steps by environment."""
@@ -201,11 +188,10 @@ class _Plan:
         total = sum(self.totals().values())
         if word_for(device) == "cuda":  # a core of this machine tells nothing about it
             return f"{total / 1e6:,.0f} million steps."
-        seconds = sum(
-            self._seconds(policy, [s for s in self.simulations if s.task.environment.traffic == traffic])
-            for policy in self.policies
-            for traffic in (False, True)
-        )
+        kinds: dict[str, list[Simulation]] = {}  # with their own kernels
+        for simulation in self.simulations:
+            kinds.setdefault(_kind(simulation.task.environment), []).append(simulation)
+        seconds = sum(self._seconds(policy, alike) for policy in self.every_policy for alike in kinds.values())
         n = max(1, at_once(device, self.threads))
         how = "some of them finished: at most about" if begun else "about"
         return f"{total / 1e6:,.0f} million steps, {how} {duration(seconds / n)} on {n} core{'s' * (n > 1)}."
@@ -215,8 +201,8 @@ class _Plan:
         where = [simulation for simulation in simulations if policy in simulation.task.policies]
         if not where:
             return 0.0
-        pilot = min(where, key=_largest).task.environment
-        horizon = min(self.horizon, _PILOT)
+        smallest = min(where, key=_largest)
+        pilot, horizon = smallest.task.environment, min(smallest.result.horizon, _PILOT)
         simulator = simulator_of(Task((policy,), pilot, horizon, self.seed, (horizon,)), 0)
         simulator.compile()
         begin = time.thread_time()
@@ -238,7 +224,7 @@ class _Plan:
         """Run in a folder: finished runs of every environment are in a part until all are finished."""
         if folder.resume and folder.holds_ours:
             board = Leaderboard.load(folder.path)
-            earlier = {arena.name: arena for arena in board.every_arena}
+            earlier = {arena.name: arena for part in board.every_part for arena in part.arenas}
             if all(earlier[p.name].result.complete and earlier[p.name].result.runs == p.runs for p in self.places):
                 return board
             for place, simulation in zip(self.places, self.simulations, strict=True):
@@ -258,7 +244,7 @@ class _Plan:
 
     def _identity(self, place: Place, simulation: Simulation) -> dict[str, Any]:
         """The identity of the runs in an environment."""
-        settings = simulation.settings() | {"env": place.spec, "k": self.k, "checkpoints": self.checkpoints}
+        settings = simulation.settings() | {"env": place.spec, "k": place.k, "checkpoints": self.checkpoints}
         return identity_of(with_origin(settings, place.environment.queries))
 
     def finish(self) -> Leaderboard:
@@ -267,24 +253,23 @@ class _Plan:
         for place, simulation in zip(self.places, self.simulations, strict=True):
             environment, result = place.environment, simulation.result
             runs = [(query, run) for query in environment.names for run in range(place.runs)]
-            changes = [breakpoints_to_detect(environment, self.horizon, *run, self.seed) for run in runs]
+            changes = [breakpoints_to_detect(environment, place.horizon, *run, self.seed) for run in runs]
             abrupt = environment.kind == "abrupt"
-            marks = [environment.breakpoints(self.horizon, *run, self.seed) for run in runs] if abrupt else []
-            obstacles = self.obstacles[place.name]
+            marks = [environment.breakpoints(place.horizon, *run, self.seed) for run in runs] if abrupt else []
             # a name may be one policy here and several elsewhere
-            result.labels = [label for label in self.labels if label not in obstacles]
+            result.labels = [self.labels[policy] for policy in self.there(place)]
             arenas.append(
                 Arena(
                     place.name, place.spec, place.what, environment.kind, result, sum(map(len, changes)),
-                    common_breakpoints(marks), obstacles, _caller(result),
+                    common_breakpoints(marks), self.obstacles[place.name], _caller(result), place.part, place.options,
+                    place.users,
                 )
             )  # fmt: skip
-        groups = {label: group_of(policy) for label, policy in zip(self.labels, self.policies, strict=True)}
-        specs = {label: policy.spec for label, policy in zip(self.labels, self.policies, strict=True)}
-        usual = default_policy()  # missing in a leaderboard of a version with another one, which came first
-        default = self.labels[self.policies.index(usual) if usual in self.policies else 0]
-        seconds = sum(simulation.result.seconds for simulation in self.simulations)
-        return Leaderboard.of(specs, groups, default, arenas, self.source, self.k, seconds)
+        groups = {label: group_of(policy) for policy, label in self.labels.items()}
+        specs = {label: policy.spec for policy, label in self.labels.items()}
+        # the usual one is missing in a leaderboard of a version with another, which came first
+        default = self.labels.get(default_policy(), next(iter(specs)))
+        return Leaderboard.of(specs, groups, default, arenas, self.source, self.k)
 
 
 def _caller(result: Result) -> list[float]:
@@ -295,9 +280,9 @@ def _caller(result: Result) -> list[float]:
     return [float(x) for x in regret + reward - baseline]
 
 
-def _obstacle(policy: Policy, place: Place, horizon: int, seed: int) -> tuple[str, ValueError] | None:
+def _obstacle(policy: Policy, place: Place, seed: int) -> tuple[str, ValueError] | None:
     """The reason why a policy cannot run in an environment, and the error; None if it can."""
-    task = Task((policy,), place.environment, horizon, seed, (horizon,))
+    task = Task((policy,), place.environment, place.horizon, seed, (place.horizon,))
     try:
         task.check(policy)
     except ValueError as error:
@@ -306,6 +291,11 @@ def _obstacle(policy: Policy, place: Place, horizon: int, seed: int) -> tuple[st
         without = policy.contextual and max(sizes, default=0) > MOST_WITHOUT
         return "needs features" if without else str(error), error
     return None
+
+
+def _kind(environment: Environment) -> str:
+    """The users that kernels are compiled for."""
+    return type(environment if environment.traffic else environment.users()).__name__
 
 
 def _largest(simulation: Simulation) -> int:
