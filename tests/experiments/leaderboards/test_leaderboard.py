@@ -580,6 +580,37 @@ def test_stopped_and_continued(small: Leaderboard, tmp_path: Path, monkeypatch: 
     assert not (tmp_path / "parts").exists()
 
 
+def test_parts_with_runs_of_their_own_continue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Environments with another horizon, other queries and more runs; stopped, continued, and with more runs."""
+    settings = SMALL | {"environments": ["Short-200", "Stationary", "Tied"], "runs": 1}
+    whole = leaderboard(**settings | {"runs": 2})
+    add, count = Journal.add, [0]
+
+    def stopping(self: Journal, *args: Any) -> None:
+        if count[0] == 7:
+            raise KeyboardInterrupt
+        count[0] += 1
+        add(self, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "add", stopping)
+        with pytest.raises(Interrupted):
+            leaderboard(folder=tmp_path, **settings, threads=1)
+    leaderboard(folder=tmp_path, **settings, resume=True)
+    made: list[int] = []
+    monkeypatch.setattr(Journal, "add", lambda self, unit, *args: made.append(len(unit.runs)) or add(self, unit, *args))
+    more = leaderboard(folder=tmp_path, **settings | {"runs": 2}, resume=True)
+    assert sum(made) == 3 * (3 * 20 + 3 + 3)  # policies times queries and runs
+    assert list(more.parts) == ["sizes"]
+    for mine, theirs in zip(more.every_part, whole.every_part, strict=True):
+        assert mine.environments == theirs.environments
+        for here, there in zip(mine.arenas, theirs.arenas, strict=True):
+            assert (here.result.values == there.result.values).all()
+    loaded = Leaderboard.load(tmp_path)
+    assert loaded.summary() == more.summary()
+    assert [arena.result.horizon for arena in loaded.parts["sizes"].arenas] == [200, 300]
+
+
 def test_resume_when_all_is_done_runs_nothing(
     small: Leaderboard, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
