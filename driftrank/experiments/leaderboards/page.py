@@ -271,16 +271,16 @@ def _lead(board: Leaderboard) -> str:
     best = "; ".join(_best(part) for part in parts)
     return (
         f"{len(contenders)} policies{more} in {total} environments{groups}: simulated in {duration(seconds)}. All "
-        "policies meet the same users, and have their default parameters unless their names give others. Over all "
-        f"environments of a group, the least regret relative to the best policy of each environment: {best}."
+        "policies meet the same users, and have their default parameters unless their names give others. The least "
+        f"regret relative to the best policy of each environment, in the geometric mean: {best}."
     )
 
 
 def _best(board: Leaderboard) -> str:
     """The best policy of a part, and the default one."""
     first, own = board.ranked()[0], board.default
-    shown = f"{title(board)} {first} {_score(board.scores[first])}"
-    return shown if own in (first, None) or own not in board.scores else f"{shown} ({own} {_score(board.scores[own])})"
+    shown = f"{title(board)}: {first} {_score(board.scores[first])}"
+    return shown if first == own or own not in board.scores else f"{shown} ({own} {_score(board.scores[own])})"
 
 
 def _about_regret(board: Leaderboard) -> str:

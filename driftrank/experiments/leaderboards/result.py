@@ -144,12 +144,7 @@ class Leaderboard:
 
     def twins(self) -> list[list[str]]:
         """Policies with different names that have the same numbers everywhere: one policy, which counts once."""
-        alike: dict[tuple[Any, ...], list[str]] = {}
-        for label in sorted(self.specs, key=lambda label: label != self.default):
-            there = (a.result for a in self.arenas if label in a.result.labels)
-            numbers = (r.values[:3, r.labels.index(label)].tobytes() for r in there)
-            alike.setdefault((self.groups[label], *numbers), []).append(label)
-        return [labels for labels in alike.values() if len(labels) > 1]
+        return self._alike
 
     def nanoseconds(self, policy: str) -> float:
         """The cost of a step on one core."""
@@ -380,9 +375,18 @@ class Leaderboard:
         }
 
     @cached_property
+    def _alike(self) -> list[list[str]]:
+        alike: dict[tuple[Any, ...], list[str]] = {}
+        for label in sorted(self.specs, key=lambda label: label != self.default):
+            there = (a.result for a in self.arenas if label in a.result.labels)
+            numbers = (r.values[:3, r.labels.index(label)].tobytes() for r in there)
+            alike.setdefault((self.groups[label], *numbers), []).append(label)
+        return [labels for labels in alike.values() if len(labels) > 1]
+
+    @cached_property
     def _twice(self) -> set[str]:
         """The further names of policies."""
-        return {label for alike in self.twins() for label in alike[1:]}
+        return {label for alike in self._alike for label in alike[1:]}
 
     @cached_property
     def _least(self) -> dict[str, float]:
