@@ -114,8 +114,8 @@ def yandex_like(n: int, seed: int = 0, items: int = 10) -> Queries:
     """Queries drawn from the distribution of real web-search queries, 10 items each.
 
     The logits of the attraction of the items, sorted from most to least attractive, are normal with the mean and
-    covariance found in 60 queries of the Yandex relevance-prediction log; then the items are shuffled. More than 10
-    ``items`` are those of several such queries together.
+    covariance found in 60 queries of the Yandex relevance-prediction log; then the items are shuffled. More ``items``
+    than 10 have a longer tail: the others are those of further such queries, without their best five.
 
     >>> len(yandex_like(3, seed=1)["yandex-like-1-0"]), len(yandex_like(3, items=25)["yandex-like-0-0-25"])
     (10, 25)
@@ -127,10 +127,11 @@ def yandex_like(n: int, seed: int = 0, items: int = 10) -> Queries:
     root = np.linalg.cholesky(np.array(_covariance()))
     queries = {}
     for i in range(n):
-        draws = range(-(-items // len(_MEAN)))
-        logits = np.concatenate([np.array(_MEAN) + root @ rng.standard_normal(len(_MEAN)) for _ in draws])
+        logits = np.array(_MEAN) + root @ rng.standard_normal(len(_MEAN))
+        while len(logits) < items:
+            logits = np.append(logits, (np.array(_MEAN) + root @ rng.standard_normal(len(_MEAN)))[5:])
         # rounded as the real ones are, so that the last bits of exp and of a matrix product do not matter
-        attraction = rng.permutation(1.0 / (1.0 + np.exp(-logits))).round(8)[:items]
+        attraction = rng.permutation(1.0 / (1.0 + np.exp(-logits[:items]))).round(8)
         queries[f"yandex-like-{seed}-{i}" + (f"-{items}" if items != len(_MEAN) else "")] = attraction
     return Queries.of(queries)
 

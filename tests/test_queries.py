@@ -104,15 +104,14 @@ def test_bad_yandex_like(n, seed, message):
         yandex_like(n, seed)
 
 
-def test_more_items_are_those_of_several_queries():
+def test_more_items_have_a_longer_tail():
     many = yandex_like(2, seed=3, items=45)
     assert [len(alpha) for alpha in many.attraction.values()] == [45, 45]
     assert parse_queries("yandex-like:2x45", seed=3) == many
     assert yandex_like(2, seed=3, items=10) == yandex_like(2, seed=3)
-    # one of ten is clicked about as often as the best of ten items
-    pooled = np.concatenate(list(yandex_like(500, items=50).attraction.values()))
-    best = [alpha.max() for alpha in yandex_like(2500).attraction.values()]
-    assert np.quantile(pooled, 0.95) == pytest.approx(np.median(best), rel=0.15)
+    # the best item is about that of ten, and others are seldom better
+    many, ten = (np.array([alpha.max() for alpha in yandex_like(2000, items=n).attraction.values()]) for n in (50, 10))
+    assert np.median(many) == pytest.approx(np.median(ten), rel=0.1)
 
 
 def test_forms_of_queries():
