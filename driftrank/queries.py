@@ -115,24 +115,29 @@ class Queries:
         return replace(self, models=dict.fromkeys(self, model))
 
 
-def yandex_like(n: int, seed: int = 0) -> Queries:
+def yandex_like(n: int, seed: int = 0, items: int = 10) -> Queries:
     """Queries drawn from the distribution of real web-search queries, 10 items each.
 
     The logits of the attraction of the items, sorted from most to least attractive, are normal with the mean and
-    covariance found in 60 queries of the Yandex relevance-prediction log; then the items are shuffled.
+    covariance found in 60 queries of the Yandex relevance-prediction log; then the items are shuffled. More ``items``
+    than 10 have a longer tail: the others are those of further such queries, without their best five.
 
-    >>> len(yandex_like(3, seed=1)["yandex-like-1-0"])
-    10
+    >>> len(yandex_like(3, seed=1)["yandex-like-1-0"]), len(yandex_like(3, items=25)["yandex-like-0-0-25"])
+    (10, 25)
     """
     check_integer("n", n, 1)
     check_integer("seed", seed, 0)
+    check_integer("items", items, 1)
     rng = np.random.default_rng([seed, 20190812])
     root = np.linalg.cholesky(np.array(_covariance()))
     queries = {}
     for i in range(n):
         logits = np.array(_MEAN) + root @ rng.standard_normal(len(_MEAN))
+        while len(logits) < items:
+            logits = np.append(logits, (np.array(_MEAN) + root @ rng.standard_normal(len(_MEAN)))[5:])
         # rounded as the real ones are, so that the last bits of exp and of a matrix product do not matter
-        queries[f"yandex-like-{seed}-{i}"] = rng.permutation(1.0 / (1.0 + np.exp(-logits))).round(8)
+        attraction = rng.permutation(1.0 / (1.0 + np.exp(-logits[:items]))).round(8)
+        queries[f"yandex-like-{seed}-{i}" + (f"-{items}" if items != len(_MEAN) else "")] = attraction
     return Queries.of(queries)
 
 
@@ -149,16 +154,17 @@ def load(path: str | os.PathLike[str], model: str = "") -> Queries:
 
 
 def parse_queries(spec: str, seed: int = 0, click_model: str = "") -> Queries:
-    """Queries from ``yandex-like:N`` or the path of a JSON file, with an optional click model.
+    """Queries from ``yandex-like:N``, ``yandex-like:NxITEMS`` or the path of a JSON file, with an optional click model.
 
     >>> parse_queries("yandex-like:1", click_model="DBN:continuation=0.8").models["yandex-like-0-0"].continuation
     0.8
     """
     kind, _, rest = spec.partition(":")
     if kind == "yandex-like":
-        if not rest.isdecimal() or int(rest) < 1:
-            raise ValueError(f"queries={spec!r}: must be yandex-like:N with N at least 1")
-        found = yandex_like(int(rest), seed)
+        sizes = rest.split("x")
+        if len(sizes) > 2 or not all(size.isdecimal() and int(size) > 0 for size in sizes):
+            raise ValueError(f"queries={spec!r}: must be yandex-like:N or yandex-like:NxITEMS, each at least 1")
+        found = yandex_like(int(sizes[0]), seed, *map(int, sizes[1:]))
         return found.clicking(parse_click_model(click_model)) if click_model else found
     if not Path(spec).exists():
         raise ValueError(f"queries={spec!r}: must be yandex-like:N or the path of a JSON file; there is no such file")

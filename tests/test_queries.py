@@ -104,6 +104,16 @@ def test_bad_yandex_like(n, seed, message):
         yandex_like(n, seed)
 
 
+def test_more_items_have_a_longer_tail():
+    many = yandex_like(2, seed=3, items=45)
+    assert [len(alpha) for alpha in many.attraction.values()] == [45, 45]
+    assert parse_queries("yandex-like:2x45", seed=3) == many
+    assert yandex_like(2, seed=3, items=10) == yandex_like(2, seed=3)
+    # the best item is about that of ten, and others are seldom better
+    many, ten = (np.array([alpha.max() for alpha in yandex_like(2000, items=n).attraction.values()]) for n in (50, 10))
+    assert np.median(many) == pytest.approx(np.median(ten), rel=0.1)
+
+
 def test_forms_of_queries():
     assert Queries.of([0.1, 0.2]) == Queries.of([[0.1, 0.2]]) == Queries.of({"0": [0.1, 0.2]})
     assert Queries.of(np.array([[0.1, 0.2], [0.3, 0.4]])) == Queries.of([(0.1, 0.2), (0.3, 0.4)])
@@ -261,10 +271,21 @@ def test_parse_queries(file):
 
 
 @pytest.mark.parametrize(
-    "spec", ["yandex-like:0", "yandex-like:", "yandex-like", "yandex-like:-3", "yandex-like:2.5", "yandex-like:²"]
+    "spec",
+    [
+        "yandex-like:0",
+        "yandex-like:",
+        "yandex-like",
+        "yandex-like:-3",
+        "yandex-like:2.5",
+        "yandex-like:²",
+        "yandex-like:2x",
+        "yandex-like:2x0",
+        "yandex-like:2x3x4",
+    ],
 )
 def test_bad_yandex_like_specs(spec):
-    with pytest.raises(ValueError, match="must be yandex-like:N with N at least 1"):
+    with pytest.raises(ValueError, match="must be yandex-like:N or yandex-like:NxITEMS, each at least 1"):
         parse_queries(spec)
 
 

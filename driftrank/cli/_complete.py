@@ -26,11 +26,11 @@ def click_model_names(incomplete: str) -> list[str]:
 
 
 def suite_names(incomplete: str) -> list[str]:
-    """The environments of the leaderboard's suite, by their names in the suite, and all others."""
+    """The parts of the leaderboard's suite, its environments by their names there, and all others."""
     from driftrank.environments.registry import environments
-    from driftrank.experiments.leaderboards.suite import SUITE, TRAFFIC
+    from driftrank.experiments.leaderboards.suite import ENTRIES, PARTS
 
-    return _beginning(incomplete, dict.fromkeys([*(entry.name for entry in (*SUITE, *TRAFFIC)), *environments()]))
+    return _beginning(incomplete, dict.fromkeys([*PARTS, *ENTRIES, *environments()]))
 
 
 def format_names(incomplete: str) -> list[str]:

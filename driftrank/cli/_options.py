@@ -14,7 +14,7 @@ from driftrank.cli._config import read_config
 
 SPEC = "NAME[:KEY=VALUE,...]"
 SPEC_WITH_GRIDS = "NAME[:KEY=GRID,...]"
-QUERIES = "yandex-like:N|FILE.json"
+QUERIES = "yandex-like:N[xITEMS]|FILE.json"
 #: the default address of the service
 URL = "http://127.0.0.1:8080"
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from driftrank.experiments import Leaderboard
     from driftrank.reporting.table import Table
 
+CALLER = ": clicks a list, less those of the caller's order"
+
 QuickOption = Annotated[
     bool, typer.Option("--quick", help="5 queries with 2,000 steps: under a minute, once compiled.")
 ]
@@ -29,7 +31,7 @@ PolicyOption = Annotated[
     typer.Option(
         metavar=o.SPEC,
         help="A policy; repeatable. The default policy is always added.",
-        show_default="all",
+        show_default="all that suit the users",
         autocompletion=policy_names,
     ),
 ]
@@ -37,7 +39,7 @@ EnvironmentOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar=o.SPEC,
-        help="An environment, by its name in the suite or in full; repeatable.",
+        help="An environment, by its name in the suite or in full, or a part of the suite; repeatable.",
         show_default="the suite",
         autocompletion=suite_names,
     ),
@@ -71,10 +73,11 @@ def leaderboard(
 ) -> None:
     """Run every policy in every environment and rank them.
 
-    The standard suite: no change, abrupt changes large and small, random ones, four kinds of drift, low click-through
-    rates, recurring regimes, items that come and go, changes that do not matter or cannot be seen, and items with
-    features. All policies meet the same users. Traffic, all queries of a ranker in one run, is a group of its own:
-    clicks against the order that the caller had.
+    The standard suite has parts, each of them compared by itself. change: users who change, abruptly or gradually, in
+    ways that matter or not. users: position bias (PBM, UBM) and several clicks (DBN, DCM). sizes: many items, short
+    runs, fast changes, blips, nearly tied items, rare clicks. fair: rivals with the true number of changes, and tuned.
+    traffic: all queries of a ranker in one run, clicks against the order that the caller had. All policies meet the
+    same users.
 
     The folder gets leaderboard.html (everything on one page), the same as leaderboard.md with leaderboard.png and
     leaderboard.svg, table.csv, results.parquet, summary.json and run.toml, which repeats it. Ctrl-C keeps finished
@@ -85,6 +88,7 @@ def leaderboard(
     driftrank leaderboard --quick
     driftrank leaderboard --queries my-queries.json --n-queries 40 --runs 2
     driftrank leaderboard --policy CascadeSWUCB:window=500 --policy CascadeDUCB --env Abrupt --env Drift-walk
+    driftrank leaderboard --env users --env fair
     driftrank leaderboard --resume
     """
     need("plots", "matplotlib", "pyarrow")
@@ -113,16 +117,16 @@ def leaderboard(
 
 def _show(board: Leaderboard, folder: Path, command: list[str], json: bool) -> None:
     from driftrank.cli._output import show_json, show_table
+    from driftrank.experiments.leaderboards.findings import title
     from driftrank.experiments.leaderboards.page import write_page
 
     files = write_page(board, folder, command)
     if json:
         show_json(board.summary())
         return
-    show_table(_short(board))
-    if board.with_caller:
-        typer.echo("\nTraffic: clicks a list, less those of the caller's order")
-        show_table(board.with_caller.gains())
+    for part in board.every_part:
+        typer.echo(f"\n{title(part)}{CALLER * part.with_caller}")
+        show_table(part.gains() if part.with_caller else _short(part))
     names = [*(path.name for path in files), "results.parquet", "summary.json", "run.toml"]
     typer.echo(f"\n{folder}: {', '.join(names)}")
     typer.echo(f"Open {(folder / 'leaderboard.html').absolute().as_uri()}")

@@ -14,18 +14,22 @@ from driftrank.validation import check_integer, check_number
 class Abrupt(QueryEnvironment):
     """Every other epoch, a few items outside the top k become very attractive (section 5).
 
-    Epochs have ``period`` steps; the first has the default attraction. In every second epoch ``n_boosted`` items, drawn
-    in every run from those outside the k best by default, have attraction ``boost``; then the default returns.
+    The first epoch has the default attraction. In every second epoch ``n_boosted`` items, drawn in every run from those
+    outside the k best by default, have attraction ``boost``; then the default returns.
 
     Parameters
     ----------
     period
-        m1 and m2 of the paper, which are equal there.
+        Steps of an epoch with the default attraction, m1 of the paper.
+    boosted_for
+        Steps of the other epochs, m2 of the paper; by default as many, as there. Far fewer make them a blip.
     boost, n_boosted
         0.9 and 3 in the paper.
 
     >>> Abrupt([[0.5, 0.4, 0.3, 0.2, 0.1, 0.05]], k=2, period=100).breakpoints(450)
     [100, 200, 300, 400]
+    >>> Abrupt([[0.5, 0.4, 0.3, 0.2, 0.1, 0.05]], k=2, period=100, boosted_for=5).breakpoints(220)
+    [100, 105, 205, 210]
     """
 
     kind: ClassVar[str] = "abrupt"
@@ -33,10 +37,13 @@ class Abrupt(QueryEnvironment):
     period: int = 10_000
     boost: float = 0.9
     n_boosted: int = 3
+    boosted_for: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_integer("period", self.period, 1)
+        if self.boosted_for is not None:
+            check_integer("boosted_for", self.boosted_for, 1)
         check_number("boost", self.boost, 0, 1)
         check_integer("n_boosted", self.n_boosted, 1)
         for name, alpha in self.queries.attraction.items():
@@ -46,14 +53,20 @@ class Abrupt(QueryEnvironment):
                     f"n_boosted={self.n_boosted!r}: query {name!r} has only {left} items outside its top {self.k}"
                 )
 
+    def parameters(self) -> dict[str, float]:
+        return {**super().parameters(), "boosted_for": self.boosted_for or self.period}
+
     @staticmethod
     @kernel
     def world(p, base, key, t, alpha):
         L = base.shape[0]
         for a in range(L):
             alpha[a] = base[a]
-        epoch = (t - 1) // p.period
-        if epoch % 2 == 1:
+        both = p.period + p.boosted_for
+        begin = (t - 1) // both * both
+        boosted = t > begin + p.period
+        if boosted:
+            epoch = (t - 1) // both * 2 + 1
             draw = derive(key, epoch)
             last = kth_best(base, p.k)
             for n in range(p.n_boosted):
@@ -69,4 +82,4 @@ class Abrupt(QueryEnvironment):
             for a in range(L):
                 if alpha[a] < 0.0:
                     alpha[a] = p.boost
-        return (epoch + 1) * p.period + 1
+        return begin + (both if boosted else p.period) + 1

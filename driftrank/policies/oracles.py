@@ -115,6 +115,9 @@ class OracleRestart(Policy):
     def fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
         return self.base.fields(p)
 
+    def shared_fields(self, p: Mapping[str, Any]) -> dict[str, Field]:
+        return self.base.shared_fields(p)
+
     def scratch(self, p: Mapping[str, Any]) -> int:
         return self.base.scratch(p)
 

@@ -277,6 +277,7 @@ body {
 main { max-width: WIDTHrem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
 h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .5rem; }
 h2 { font-size: 1.15rem; margin: 2.2rem 0 .5rem; }
+h3 { font-size: 1rem; margin: 1.6rem 0 .4rem; }
 .lead, .note, figcaption, dt { color: var(--soft); }
 .note, figcaption { font-size: .88rem; }
 figure { margin: 1.2rem 0; }

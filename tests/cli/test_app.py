@@ -76,7 +76,7 @@ def test_help_without_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ("simulate --policy CascadeSWU", ["CascadeSWUCB"]),
         ("simulate --env Abr", ["Abrupt"]),
-        ("leaderboard --env Abr", ["Abrupt", "Abrupt-0.5"]),
+        ("leaderboard --env Abr", ["Abrupt", "Abrupt-0.5", "Abrupt-fair", "Abrupt-0.5-fair"]),
     ],
 )
 def test_shell_completion(words: str, offered: list[str]) -> None:

@@ -61,7 +61,7 @@ def refused(
         (["--env", "Abrupt:boost=1.5"], "boost=1.5"),
         (["--env", "Abrupt:boost=nan"], "boost"),
         (["--env", "BLB"], "queries='yandex-like:1': BLB has its own query"),
-        (["--queries", "yandex-like:0"], "yandex-like:N with N at least 1"),
+        (["--queries", "yandex-like:0"], "yandex-like:N or yandex-like:NxITEMS, each at least 1"),
         (["--queries", "yandex-like:many"], "yandex-like:N"),
         (["--queries", "nowhere.json"], "nowhere.json"),
         (["--config", "nowhere.toml"], "nowhere.toml: cannot be read (No such file or directory)"),

@@ -425,7 +425,7 @@ def test_without_a_fallback_the_ids_of_the_client_are_taken_back(make: Any, serv
 
 
 def test_nothing_is_taken_back_if_nothing_was_sent(make: Any) -> None:
-    with make(f"http://127.0.0.1:{free_port()}", timeout=0.3) as client:
+    with make(f"http://127.0.0.1:{free_port()}", timeout=2.0) as client:  # refused, not out of time
         client.rank("q", ITEMS, fallback=True)
         assert client.waiting == 0
 

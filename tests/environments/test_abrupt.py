@@ -45,6 +45,14 @@ def test_the_first_and_last_step_of_an_epoch(environment):
     assert boosted(environment, 20_001) == ()
 
 
+def test_blips():
+    """Short epochs, of the same draws as long ones."""
+    blips, epochs = (Abrupt({"q": BASE}, k=3, period=97, n_boosted=1, boosted_for=n) for n in (3, None))
+    assert blips.breakpoints(300) == [97, 100, 197, 200, 297]
+    assert [t for t in range(1, 201) if boosted(blips, t)] == [98, 99, 100, 198, 199, 200]
+    assert [boosted(blips, 100 * n + 98) for n in range(5)] == [boosted(epochs, 194 * n + 98) for n in range(5)]
+
+
 def test_best_list_of_a_perturbed_epoch(environment):
     assert environment.best(1) == [1, 4, 7]
     assert set(environment.best(10_001)) == set(boosted(environment, 10_001))
@@ -139,6 +147,7 @@ def test_queries_of_different_length():
     [
         ({"period": 0}, "period=0"),
         ({"period": 1.5}, "period=1.5"),
+        ({"boosted_for": 0}, "boosted_for=0"),
         ({"boost": 1.1}, "boost=1.1"),
         ({"boost": float("nan")}, "boost=nan"),
         ({"n_boosted": 0}, "n_boosted=0"),

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from driftrank.experiments.leaderboards.result import Arena, Leaderboard
+from driftrank.experiments.leaderboards.arena import Arena
+from driftrank.experiments.leaderboards.result import Leaderboard
 from driftrank.reporting.plot_style import beautify, mark_breakpoints, new_figure, styles
 
 if TYPE_CHECKING:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 
-from driftrank.experiments.leaderboards.result import LEVEL, Leaderboard
+from driftrank.experiments.leaderboards.arena import LEVEL
+from driftrank.experiments.leaderboards.result import Leaderboard
 from driftrank.experiments.leaderboards.significance import holm
+from driftrank.experiments.leaderboards.suite import PARTS
+from driftrank.reporting.table import Table
 
 #: the policy that forgetting is compared with
 NEVER_FORGETS = "CascadeTS"
@@ -88,6 +91,50 @@ def beaten(x: Leaderboard) -> list[str]:
     return (
         [*found, f"In the other {left} of {len(x.environments)} no policy is significantly better."] if left else found
     )
+
+
+def losses(x: Leaderboard) -> list[str]:
+    """For every part, where the default policy is beaten, by how many and at most by whom."""
+    found = []
+    for part in x.every_part:
+        worst = []
+        for name in part.environments:
+            there = [c for c in part.comparisons if c.environment == name and part.groups[c.policy] != "oracle"]
+            better = sorted((c for c in there if c.verdict == "better"), key=lambda c: c.ratio)
+            if better:
+                sure = "" if better[0].confirmed else "?"
+                worst.append(f"{name} ({better[0].policy} {_less(better[0].ratio)}{sure}; {len(better)} in all)")
+        total = len(part.environments)
+        where = f"beaten in {len(worst)} of {total}: {', '.join(worst)}." if worst else f"beaten in none of {total}."
+        found.append(f"{title(part)}: {where}")
+    return found
+
+
+def advice(x: Leaderboard) -> Table:
+    """For every kind of users in every part, the policy with the least regret beside the default one."""
+    rows = []
+    for part in x.every_part:
+        kinds: dict[str, list[str]] = {}
+        for arena in part.arenas:
+            kinds.setdefault(arena.users.partition(":")[0], []).append(arena.name)
+        for users, names in kinds.items():
+            scores = {p: part.score(p, names) for p in part.contenders if all(part.ran(p, name) for name in names)}
+            known = {p: score for p, score in scores.items() if not math.isnan(score)}
+            if not known:
+                continue
+            best = min(known, key=lambda p: known[p])
+            verdicts = [c.verdict for c in part.comparisons if c.policy == best and c.environment in names]
+            beside = f"{verdicts.count('better')} / {verdicts.count('worse')}" if verdicts else "–"
+            what = f"{title(part)}, {users}" if users else title(part)
+            rows.append((what, len(names), best, known[best], scores.get(part.default, math.nan), beside))
+    ratio = "ratio to best"
+    columns = ("environments", "number", "least regret", ratio, f"the same of {x.default}", "better / worse than it")
+    return Table(columns, rows, (None, "d", None, ".2f", ".2f", ""))
+
+
+def title(x: Leaderboard) -> str:
+    """The title of a part."""
+    return PARTS[x.part].title if x.part in PARTS else "Environments"
 
 
 def price(x: Leaderboard) -> list[str]:

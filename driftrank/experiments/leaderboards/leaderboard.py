@@ -14,8 +14,11 @@ from driftrank.engine import Simulator, Task, Unit
 from driftrank.engine.compiling import SimulatorCompiler
 from driftrank.engine.devices import Device, at_once, ready, word_for
 from driftrank.engine.simulators import simulator_of
-from driftrank.experiments.leaderboards.result import Arena, Leaderboard, group_of
-from driftrank.experiments.leaderboards.suite import Place, places
+from driftrank.environments.base import Environment
+from driftrank.experiments.leaderboards.arena import Arena, group_of
+from driftrank.experiments.leaderboards.places import Place, places
+from driftrank.experiments.leaderboards.policies import chosen_policies, together
+from driftrank.experiments.leaderboards.result import Leaderboard
 from driftrank.experiments.simulation.breakpoints import breakpoints_to_detect, common_breakpoints
 from driftrank.experiments.simulation.caller import has_caller
 from driftrank.experiments.simulation.folder import Journal, RunFolder, identity_of, with_origin
@@ -24,8 +27,7 @@ from driftrank.experiments.simulation.result import Result
 from driftrank.experiments.simulation.simulate import Simulation
 from driftrank.policies.base import Policy
 from driftrank.policies.learner.features import MOST_WITHOUT
-from driftrank.policies.registry import PolicyLike, as_policies, as_policy, default_policy
-from driftrank.policies.registry import policies as known_policies
+from driftrank.policies.registry import PolicyLike, as_policies, default_policy
 from driftrank.progress import chosen_progress
 from driftrank.queries import Queries, parse_queries
 from driftrank.reporting.page import duration
@@ -33,9 +35,6 @@ from driftrank.validation import check_integer
 
 QUERIES, RUNS, HORIZON, K = 20, 1, 100_000, 3
 QUICK_QUERIES, QUICK_HORIZON = 5, 2000
-
-#: references that know the truth, shown separately. One that shows the best list at every step has no regret.
-ORACLES = ("OracleRestart", "StaticOracle")
 
 #: the files that are made of the results
 DRAWN = ("leaderboard.html", "leaderboard.md", "leaderboard.png", "leaderboard.svg", "table.csv")
@@ -70,22 +69,22 @@ def leaderboard(
 ) -> Leaderboard:
     """Run every policy in every environment of the standard suite; all of them meet the same users.
 
-    Environments of Traffic, in which a run has all queries of a ranker, are a leaderboard of their own,
-    :attr:`Leaderboard.traffic`.
+    The suite has several groups of environments. Each is a leaderboard of its own: the first one is returned, the
+    others are its :attr:`Leaderboard.parts`.
 
     Parameters
     ----------
     queries
         ``yandex-like:N``, the path of a JSON file, or anything :meth:`driftrank.queries.Queries.of` takes.
     policies
-        Policies or their specs; by default all, and two oracles. The default policy, with which the others are
-        compared, is always added.
+        Policies or their specs; by default all that suit the users of a group, some with other parameters, and oracles.
+        The default policy, with which the others are compared, is always added.
     environments
-        Names of the suite (all by default), or specs such as ``"Abrupt:period=500"``.
+        Names of the suite (all by default) or of its groups (``"users"``), or specs such as ``"Abrupt:period=500"``.
     n_queries
         Use only the first ones.
     horizon
-        Steps of a run. The suite's time constants are scaled with it.
+        Steps of a run. The suite's time constants are scaled with it, and so are the runs of groups that have others.
     runs
         Runs of every query. An environment with a single query of its own gets as many as the others have in all;
         Traffic gets five for each.
@@ -111,7 +110,6 @@ def leaderboard(
     ('policy', 'ratio to best', 'Stationary')
     """
     given = as_policies(policies)
-    chosen = chosen_policies(given, begun_with(folder) if resume and folder is not None else [])
     source = queries if isinstance(queries, str) else ""
     found = parse_queries(queries, seed) if isinstance(queries, str) else Queries.of(queries)
     if n_queries is not None:
@@ -121,8 +119,12 @@ def leaderboard(
     for name in names:
         if not isinstance(name, str):
             raise ValueError(f"environments={name!r}: must be names of the suite or specs such as 'Abrupt:period=500'")
-    there = places(names, found, k, horizon, runs)
-    plan = _Plan(chosen, there, horizon, seed, checkpoints, device, threads, source, k, asked_for=bool(given))
+    there = places(names, found, k, horizon, runs, seed)
+    begun = begun_with(folder) if resume and folder is not None else []
+    parts = dict.fromkeys(place.part for place in there)
+    chosen = chosen_policies(given, parts, begun)
+    asked_for = chosen != chosen_policies((), parts)
+    plan = _Plan(chosen, there, seed, checkpoints, device, threads, source, k, asked_for)
     if folder is None:
         with ready(device) as place:
             if say is not None:
@@ -130,8 +132,8 @@ def leaderboard(
             return plan.run(place, progress)
     described = {
         "queries": source if source.startswith("yandex-like") or not source else os.fspath(Path(source).absolute()),
-        "n_queries": len(found), "policy": [p.spec for p in chosen], "env": [p.name for p in plan.places], "k": k,
-        "horizon": horizon, "runs": runs, "seed": seed, **(settings or {}),
+        "n_queries": len(found), "policy": [p.spec for p in plan.every_policy], "env": [p.name for p in plan.places],
+        "k": k, "horizon": horizon, "runs": runs, "seed": seed, **(settings or {}),
     }  # fmt: skip
     run_folder = RunFolder(folder, described, found, what="leaderboard", made=DRAWN, resume=resume)
     with ready(device) as place:
@@ -146,28 +148,12 @@ def begun_with(folder: str | os.PathLike[str]) -> list[str]:
         return []
 
 
-def chosen_policies(given: PolicyLike | Iterable[PolicyLike] = (), begun: Sequence[str] = ()) -> list[Policy]:
-    """Those given, or all that learn and two oracles; and the default policy.
-
-    A leaderboard that was ``begun`` with those given, perhaps by a version with another default, is continued with
-    these.
-    """
-    chosen = as_policies(given)
-    if not chosen:
-        # users click by the cascade model there
-        learning = [name for name, p in known_policies().items() if not p.oracle and p.click_model == "CM"]
-        chosen = [as_policy(name) for name in (*learning, *ORACLES)]
-    usual = default_policy()
-    return chosen if usual in chosen or [p.spec for p in chosen] == list(begun) else [usual, *chosen]
-
-
 @dataclasses.dataclass
 class _Plan:
     """A leaderboard to run, checked: a simulation for every environment."""
 
-    policies: list[Policy]
+    policies: dict[str, list[Policy]]  #: by part
     places: list[Place]
-    horizon: int
     seed: int
     checkpoints: int
     device: Device
@@ -177,18 +163,21 @@ class _Plan:
     asked_for: bool = True  #: the policies were chosen by name: each must be able to run somewhere
 
     def __post_init__(self) -> None:
-        self.labels = labels_of(self.policies)
+        self.every_policy = together(self.policies)
+        labels = labels_of(self.every_policy)
+        self.labels = dict(zip(self.every_policy, labels, strict=True))
         self.obstacles: dict[str, dict[str, str]] = {place.name: {} for place in self.places}
-        for label, policy in zip(self.labels, self.policies, strict=True):
-            errors = {p.name: _obstacle(policy, p, self.horizon, self.seed) for p in self.places}
+        for policy, label in self.labels.items():
+            where = [place for place in self.places if policy in self.policies[place.part]]
+            errors = {place.name: _obstacle(policy, place, self.seed) for place in where}
             real = {name: error for name, error in errors.items() if error is not None}
-            if self.asked_for and len(real) == len(self.places):
+            if self.asked_for and len(real) == len(where):
                 raise next(iter(real.values()))[1]
             for name, (reason, _) in real.items():
                 self.obstacles[name][label] = reason
         self.simulations = [
             Simulation.prepare(
-                self.there(place), place.environment, self.horizon, place.runs, self.seed, self.checkpoints,
+                self.there(place), place.environment, place.horizon, place.runs, self.seed, self.checkpoints,
                 self.device, self.threads,
             )
             for place in self.places
@@ -196,9 +185,7 @@ class _Plan:
 
     def there(self, place: Place) -> list[Policy]:
         """The policies that can run in an environment."""
-        return [
-            p for label, p in zip(self.labels, self.policies, strict=True) if label not in self.obstacles[place.name]
-        ]
+        return [p for p in self.policies[place.part] if self.labels[p] not in self.obstacles[place.name]]
 
     def totals(self) -> dict[str, int]:
         """Steps by environment."""
@@ -210,14 +197,16 @@ class _Plan:
         total = sum(self.totals().values())
         if word_for(device) == "cuda":  # a core of this machine tells nothing about it
             return f"{total / 1e6:,.0f} million steps."
+        kinds: dict[str, list[Simulation]] = {}  # with their own kernels
+        for simulation in self.simulations:
+            kinds.setdefault(_kind(simulation.task.environment), []).append(simulation)
         n = max(1, at_once(device, self.threads))
         pilots = [
             (policy, where)
-            for policy in self.policies
-            for traffic in (False, True)
-            if (where := [s for s in self.simulations
-                          if s.task.environment.traffic == traffic and policy in s.task.policies])
-        ]  # fmt: skip
+            for policy in self.every_policy
+            for alike in kinds.values()
+            if (where := [simulation for simulation in alike if policy in simulation.task.policies])
+        ]
         simulators = dict(enumerate(self._pilot(*pilot) for pilot in pilots))
         seconds = 0.0
         with chosen_progress(progress, {}) as bars, SimulatorCompiler(simulators, n, bars.note) as compiler:
@@ -229,9 +218,9 @@ class _Plan:
 
     def _pilot(self, policy: Policy, where: Sequence[Simulation]) -> Simulator:
         """A few steps of a policy in the smallest of these simulations."""
-        horizon = min(self.horizon, _PILOT)
-        environment = min(where, key=_largest).task.environment
-        return simulator_of(Task((policy,), environment, horizon, self.seed, (horizon,)), 0)
+        smallest = min(where, key=_largest)
+        horizon = min(smallest.result.horizon, _PILOT)
+        return simulator_of(Task((policy,), smallest.task.environment, horizon, self.seed, (horizon,)), 0)
 
     def _seconds(self, pilot: Simulator, where: Sequence[Simulation]) -> float:
         """The expected seconds of a policy in simulations of one kind, from a few steps in the smallest."""
@@ -254,7 +243,7 @@ class _Plan:
         """Run in a folder: finished runs of every environment are in a part until all are finished."""
         if folder.resume and folder.holds_ours:
             board = Leaderboard.load(folder.path)
-            earlier = {arena.name: arena for arena in board.every_arena}
+            earlier = {arena.name: arena for part in board.every_part for arena in part.arenas}
             if all(earlier[p.name].result.complete and earlier[p.name].result.runs == p.runs for p in self.places):
                 return board
             for place, simulation in zip(self.places, self.simulations, strict=True):
@@ -274,7 +263,7 @@ class _Plan:
 
     def _identity(self, place: Place, simulation: Simulation) -> dict[str, Any]:
         """The identity of the runs in an environment."""
-        settings = simulation.settings() | {"env": place.spec, "k": self.k, "checkpoints": self.checkpoints}
+        settings = simulation.settings() | {"env": place.spec, "k": place.k, "checkpoints": self.checkpoints}
         return identity_of(with_origin(settings, place.environment.queries))
 
     def finish(self) -> Leaderboard:
@@ -283,24 +272,23 @@ class _Plan:
         for place, simulation in zip(self.places, self.simulations, strict=True):
             environment, result = place.environment, simulation.result
             runs = [(query, run) for query in environment.names for run in range(place.runs)]
-            changes = [breakpoints_to_detect(environment, self.horizon, *run, self.seed) for run in runs]
+            changes = [breakpoints_to_detect(environment, place.horizon, *run, self.seed) for run in runs]
             abrupt = environment.kind == "abrupt"
-            marks = [environment.breakpoints(self.horizon, *run, self.seed) for run in runs] if abrupt else []
-            obstacles = self.obstacles[place.name]
+            marks = [environment.breakpoints(place.horizon, *run, self.seed) for run in runs] if abrupt else []
             # a name may be one policy here and several elsewhere
-            result.labels = [label for label in self.labels if label not in obstacles]
+            result.labels = [self.labels[policy] for policy in self.there(place)]
             arenas.append(
                 Arena(
                     place.name, place.spec, place.what, environment.kind, result, sum(map(len, changes)),
-                    common_breakpoints(marks), obstacles, _caller(result),
+                    common_breakpoints(marks), self.obstacles[place.name], _caller(result), place.part, place.options,
+                    place.users,
                 )
             )  # fmt: skip
-        groups = {label: group_of(policy) for label, policy in zip(self.labels, self.policies, strict=True)}
-        specs = {label: policy.spec for label, policy in zip(self.labels, self.policies, strict=True)}
-        usual = default_policy()  # missing in a leaderboard of a version with another one, which came first
-        default = self.labels[self.policies.index(usual) if usual in self.policies else 0]
-        seconds = sum(simulation.result.seconds for simulation in self.simulations)
-        return Leaderboard.of(specs, groups, default, arenas, self.source, self.k, seconds)
+        groups = {label: group_of(policy) for policy, label in self.labels.items()}
+        specs = {label: policy.spec for policy, label in self.labels.items()}
+        # the usual one is missing in a leaderboard of a version with another, which came first
+        default = self.labels.get(default_policy(), next(iter(specs)))
+        return Leaderboard.of(specs, groups, default, arenas, self.source, self.k)
 
 
 def _caller(result: Result) -> list[float]:
@@ -311,9 +299,9 @@ def _caller(result: Result) -> list[float]:
     return [float(x) for x in regret + reward - baseline]
 
 
-def _obstacle(policy: Policy, place: Place, horizon: int, seed: int) -> tuple[str, ValueError] | None:
+def _obstacle(policy: Policy, place: Place, seed: int) -> tuple[str, ValueError] | None:
     """The reason why a policy cannot run in an environment, and the error; None if it can."""
-    task = Task((policy,), place.environment, horizon, seed, (horizon,))
+    task = Task((policy,), place.environment, place.horizon, seed, (place.horizon,))
     try:
         task.check(policy)
     except ValueError as error:
@@ -322,6 +310,11 @@ def _obstacle(policy: Policy, place: Place, horizon: int, seed: int) -> tuple[st
         without = policy.contextual and max(sizes, default=0) > MOST_WITHOUT
         return "needs features" if without else str(error), error
     return None
+
+
+def _kind(environment: Environment) -> str:
+    """The users that kernels are compiled for."""
+    return type(environment if environment.traffic else environment.users()).__name__
 
 
 def _largest(simulation: Simulation) -> int:

@@ -8,10 +8,23 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from driftrank.experiments.leaderboards.arena import LEVEL, Detection
 from driftrank.experiments.leaderboards.figure import board_figure, shown_policies
-from driftrank.experiments.leaderboards.findings import HALF, TOLERATED, amount, beaten, detection, forgetting, price
+from driftrank.experiments.leaderboards.findings import (
+    HALF,
+    TOLERATED,
+    advice,
+    amount,
+    beaten,
+    detection,
+    forgetting,
+    losses,
+    price,
+    title,
+)
 from driftrank.experiments.leaderboards.leaderboard import DRAWN
-from driftrank.experiments.leaderboards.result import LEVEL, Detection, Leaderboard
+from driftrank.experiments.leaderboards.result import Leaderboard
+from driftrank.experiments.leaderboards.suite import PARTS
 from driftrank.files import written_text
 from driftrank.reporting.page import (
     Block,
@@ -52,30 +65,25 @@ def write_page(board: Leaderboard, folder: str | os.PathLike[str], command: Sequ
 
 
 def content(board: Leaderboard, command: Sequence[str]) -> list[Block]:
-    """The blocks of the page."""
+    """The blocks of the page: what a reader must know first, then every part of the suite."""
     return [
         Heading("Leaderboard", 1),
         Text(_lead(board), "lead"),
-        Heading("Regret"),
-        regret_grid(board),
-        Text(_about_regret(board), "note"),
-        Heading(f"Against {board.default}"),
-        comparison_grid(board),
-        Text(_about_comparisons(board), "note"),
-        Heading("Over time"),
-        Picture("leaderboard", _caption(board), wide=True),
-        Heading("Detection"),
-        *_detection(board),
-        Heading("Where forgetting hurts"),
-        Bullets(forgetting(board)),
-        Heading("Where detection fails"),
-        Bullets(detection(board)),
-        Heading(f"Where {board.default} is beaten"),
-        Bullets(beaten(board)),
-        *_price(board),
-        *_traffic(board),
-        Heading("Environments"),
-        Plain(environment_table(board), prose=True),
+        Heading(f"Where {board.default} loses"),
+        Bullets(losses(board)),
+        Text(
+            "Significantly less regret than that of the default policy, by the paired test below; of several policies "
+            "the one with the least. A ? marks what the permutation test does not confirm.",
+            "note",
+        ),
+        Heading("Which policy for which users"),
+        Plain(advice(board), prose=True),
+        Text(
+            "Of the policies that ran in all of these environments, the one with the smallest *ratio to best*, and in "
+            "how many environments it is significantly better or worse than the default policy.",
+            "note",
+        ),
+        *(block for part in board.every_part for block in _part(part, with_picture=part is board)),
         Heading("Settings"),
         Facts(_settings(board)),
         Heading("Repeat it"),
@@ -85,6 +93,41 @@ def content(board: Leaderboard, command: Sequence[str]) -> list[Block]:
             "on the machine. `results.parquet` has the regret, reward, clicks and alarms of every policy, environment, "
             "query and run at every checkpoint; `table.csv` and `summary.json` have what is shown here with all digits."
         ),
+    ]
+
+
+def _part(board: Leaderboard, with_picture: bool) -> list[Block]:
+    """A group of environments, by itself."""
+    blocks: list[Block] = [Heading(title(board))]
+    if board.part in PARTS:
+        blocks.append(Text(PARTS[board.part].about))
+    if board.with_caller:
+        blocks += [gain_grid(board), Text(_about_gains(board), "note")]
+    else:
+        blocks += [regret_grid(board), Text(_about_regret(board), "note")]
+    blocks += [
+        Heading(f"{title(board)}: against {board.default}", 3),
+        comparison_grid(board),
+        Text(_about_comparisons(board), "note"),
+    ]
+    if with_picture:
+        blocks += [Heading(f"{title(board)}: over time", 3), Picture("leaderboard", _caption(board), wide=True)]
+    if not board.with_caller:
+        blocks += [
+            Heading(f"{title(board)}: detection", 3),
+            *_detection(board),
+            Heading(f"{title(board)}: where forgetting hurts", 3),
+            Bullets(forgetting(board)),
+            Heading(f"{title(board)}: where detection fails", 3),
+            Bullets(detection(board)),
+        ]
+    return [
+        *blocks,
+        Heading(f"{title(board)}: where {board.default} is beaten", 3),
+        Bullets(beaten(board)),
+        *_price(board),
+        Heading(f"{title(board)}: environments", 3),
+        Plain(environment_table(board), prose=True),
     ]
 
 
@@ -136,7 +179,11 @@ def comparison_grid(board: Leaderboard) -> Grid:
         verdicts = [c.verdict for c in own if c]
         cells = [Cell(f"{verdicts.count('better')} / {verdicts.count('worse')}")]
         for c in own:
-            cells.append(Cell(f"{SIGNS[c.verdict]} {_ratio(c.ratio)}", mark=marks[c.verdict]) if c else Cell("–"))
+            if c is None:
+                cells.append(Cell("–"))
+                continue
+            doubt = "?" if c.verdict != "not significant" and not c.confirmed else ""
+            cells.append(Cell(f"{SIGNS[c.verdict]}{doubt} {_ratio(c.ratio)}", mark=marks[c.verdict]))
         rows.append(_row(board, label, cells))
     return Grid(("policy", "better / worse", *board.environments), rows)
 
@@ -159,14 +206,17 @@ def environment_table(board: Leaderboard) -> Table:
         result = arena.result
         size = f"{len(result.queries)} × {result.runs}"
         each = arena.changes / arena.runs
-        rows.append((arena.name, arena.what, arena.spec, size, f"{each:.3g}" if each else "–", board.best(arena.name)))
-    names = ("environment", "what happens", "spec", "queries × runs", "breakpoints to detect", "least regret")
+        shown = f"{each:.3g}" if each else "–"
+        command = f"{arena.spec} {arena.options}".strip()
+        rows.append((arena.name, arena.what, command, size, shown, board.best(arena.name)))
+    names = ("environment", "what happens", "simulate --env", "queries × runs", "breakpoints to detect", "least regret")
     return Table(names, rows, (None, None, None, "", "", None))
 
 
 def _row(board: Leaderboard, label: str, cells: list[Cell]) -> Row:
     oracle = board.groups[label] == "oracle"
-    return Row(f"{label} (oracle)" if oracle else label, cells, apart=oracle, mine=label == board.default)
+    names = next((" = ".join(alike) for alike in board.twins() if alike[0] == label), label)
+    return Row(f"{names} (oracle)" if oracle else names, cells, apart=oracle, mine=label == board.default)
 
 
 def _detected(d: Detection | None) -> Cell:
@@ -193,82 +243,81 @@ def _detection(board: Leaderboard) -> list[Block]:
 
 def _price(board: Leaderboard) -> list[Block]:
     costs = price(board)
-    return [Heading("The price of being better"), Bullets(costs)] if costs else []
+    return [Heading(f"{title(board)}: the price of being better", 3), Bullets(costs)] if costs else []
 
 
-def _traffic(whole: Leaderboard) -> list[Block]:
-    """The part of Traffic, which is not in the ratios and verdicts of the others."""
-    board = whole.with_caller
-    if board is None:
-        return []
-    missing = [
-        f"{label} in {arena.name} ({reason})" for arena in board.arenas for label, reason in arena.obstacles.items()
-    ]
+def _about_gains(board: Leaderboard) -> str:
     runs, horizon = board.arenas[0].runs, board.arenas[0].result.horizon
     about = (
-        f"All queries of a ranker in one run: {runs} runs of {horizon:,} lists. Every policy has a state for each "
-        "query, one with a shared model also that for all of them. The numbers are expected clicks a list, less those "
-        "of the order that the caller had, ± one standard error over runs; the last row is what the best list gains. "
-        "*Ratio to best* is of regret, over the environments of this table only."
+        f"{runs} runs of {horizon:,} lists. The numbers are expected clicks a list, less those of the order that the "
+        "caller had, ± one standard error over runs; the last row is what the best list gains. *Ratio to best* is of "
+        "regret, over the environments of this table only."
     )
-    if missing:
-        about += f" Could not run: {', '.join(missing)}."
-    gains: list[Block] = [Heading("Traffic"), gain_grid(board), Text(about, "note")]
-    if board is whole:  # there is nothing else on the page
-        return gains
-    return [
-        *gains,
-        comparison_grid(board),
-        Text(_about_comparisons(board), "note"),
-        Plain(environment_table(board), prose=True),
-    ]
+    return f"{about} Could not run: {', '.join(_missing(board))}." if _missing(board) else about
+
+
+def _missing(board: Leaderboard) -> list[str]:
+    return [f"{label} in {arena.name} ({why})" for arena in board.arenas for label, why in arena.obstacles.items()]
 
 
 def _lead(board: Leaderboard) -> str:
-    result = board.arenas[0].result
-    oracles = len(board.policies) - len(board.contenders)
+    parts = board.every_part
+    contenders = {label for part in parts for label in part.contenders}
+    oracles = len({label for part in parts for label in part.specs if part.groups[label] == "oracle"})
     more = f" and {oracles} oracle{'s' * (oracles > 1)}" if oracles else ""
-    first = board.ranked()[0]
+    total = sum(len(part.arenas) for part in parts)
+    groups = f", in {len(parts)} groups that are compared by themselves" if len(parts) > 1 else ""
+    seconds = sum(part.seconds for part in parts)
+    best = "; ".join(_best(part) for part in parts)
     return (
-        f"{len(board.contenders)} policies{more} in {len(board.arenas)} environments, {board.arenas[0].runs} runs of "
-        f"{result.horizon:,} steps in each: simulated in {duration(board.seconds)}. All policies meet the same users, "
-        "and have their default parameters unless their names give others. "
-        f"Over all environments {first} is best: its regret is {board.scores[first]:.2f} times that of the best policy "
-        "of each environment, in the geometric mean."
+        f"{len(contenders)} policies{more} in {total} environments{groups}: simulated in {duration(seconds)}. All "
+        "policies meet the same users, and have their default parameters unless their names give others. The least "
+        f"regret relative to the best policy of each environment, in the geometric mean: {best}."
     )
 
 
+def _best(board: Leaderboard) -> str:
+    """The best policy of a part, and the default one."""
+    first, own = board.ranked()[0], board.default
+    shown = f"{title(board)}: {first} {_score(board.scores[first])}"
+    return shown if first == own or own not in board.scores else f"{shown} ({own} {_score(board.scores[own])})"
+
+
 def _about_regret(board: Leaderboard) -> str:
-    missing = [
-        f"{label} in {arena.name} ({reason})" for arena in board.arenas for label, reason in arena.obstacles.items()
-    ]
     text = (
         "Mean regret at the end of a run ± one standard error of the mean over queries (over runs if an environment "
         "has one query); lower is better, and the best of each environment is marked. *Ratio to best* sorts the table: "
         "in every environment, regret is divided by that of the best policy there, and the geometric mean of these "
-        "ratios is taken over the environments. 1 would be a policy that is the best everywhere, 2 one that typically "
-        "loses twice as much as the best; every environment has the same weight, however much regret there is. "
-        "Oracles know the truth: they are references, listed separately and never the best. StaticOracle shows the "
-        "best list that never changes, OracleRestart restarts CascadeTS at every breakpoint, which under drift is all "
-        "the time. "
+        "ratios is taken over the environments. The best is chosen on one half of the queries for the other half and "
+        "the other way round, so that its luck does not count. 1 would be a policy that is the best everywhere, 2 one "
+        "that typically loses twice as much as the best; every environment has the same weight, however much regret "
+        "there is. Oracles know the truth: they are references, listed separately and never the best. StaticOracle "
+        "shows the best list that never changes, OracleRestart restarts a policy, by default CascadeTS, at every "
+        "breakpoint, which under drift is all the time. "
         "*ns a step* is the time of a core, the users' part included."
     )
     for alike in board.twins():
-        text += f" {' and '.join(alike)} made the same choices in every run: with these parameters they are one policy."
-    if missing:
-        text += f" Could not run, so that their ratio is over the other environments only: {', '.join(missing)}."
+        text += f" {' and '.join(alike)} made the same choices in every run: they are one policy, and count once."
+    if _missing(board):
+        text += (
+            f" Could not run, so that their ratio is over the other environments only: {', '.join(_missing(board))}."
+        )
     return text
 
 
 def _about_comparisons(board: Leaderboard) -> str:
     fewest = min(len(arena.samples(board.default)) for arena in board.arenas if board.ran(board.default, arena.name))
     weak = f" With {fewest} queries or runs only very regular differences are significant." if fewest < 10 else ""
+    decided = [c for c in board.comparisons if c.verdict != "not significant"]
+    confirmed = sum(c.confirmed for c in decided)
     return (
         f"Regret divided by that of {board.default}, and the verdict of a paired test: "
         f"{SIGNS['better']} better, {SIGNS['worse']} worse, {SIGNS['not significant']} not significant. "
         f"Both policies met the same users, so their difference is taken query by query (or run by run if an "
         f"environment has one query) and tested with Student's t; Holm's correction makes it improbable "
-        f"(at most {LEVEL:.0%}) that even one of all {len(board.comparisons)} verdicts is wrong.{weak}"
+        f"(at most {LEVEL:.0%}, if differences are normal) that even one of all {len(board.comparisons)} verdicts is "
+        f"wrong. A permutation test of the signs, exact and without that assumption, confirms {confirmed} of the "
+        f"{len(decided)} significant ones after the same correction; a ? marks the others.{weak}"
     )
 
 
@@ -283,13 +332,16 @@ def _caption(board: Leaderboard) -> str:
 
 def _settings(board: Leaderboard) -> list[tuple[str, str]]:
     result = board.arenas[0].result
+    parts = board.every_part
+    specs = {spec: None for part in parts for spec in part.specs.values()}
+    most = max(len(arena.result.queries) for part in parts for arena in part.arenas)
     return [
-        ("Queries", f"{max(len(arena.result.queries) for arena in board.arenas)}, {board.source or 'given'}"),
+        ("Queries", f"{most}, {board.source or 'given'}"),
         ("Positions", str(board.k)),
-        ("Policies", "; ".join(board.specs.values())),
-        ("Horizon", f"{result.horizon:,}"),
+        ("Policies", "; ".join(specs)),
+        ("Horizon", f"{max(arena.result.horizon for part in parts for arena in part.arenas):,}"),
         ("Seed", str(result.seed)),
-        *origin(board.seconds, result.cores),
+        *origin(sum(part.seconds for part in parts), result.cores),
     ]
 
 

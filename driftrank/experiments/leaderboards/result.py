@@ -13,102 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from driftrank.engine import MEASURES
-from driftrank.experiments.leaderboards.significance import holm, paired_p
-from driftrank.experiments.simulation.result import Result, long_values
+from driftrank.experiments.leaderboards.arena import Arena, Comparison, Detection, arena_of, facts_of
+from driftrank.experiments.leaderboards.significance import holm, paired_p, permutation_p
+from driftrank.experiments.leaderboards.suite import PARTS
 from driftrank.extras import need
 from driftrank.files import usable_folder, written, written_text
-from driftrank.policies.base import Policy
-from driftrank.policies.policy_kernels import never_alarmed
 from driftrank.reporting.arrow import dictionary_column
 from driftrank.reporting.table import Table
 from driftrank.validation import check_known
 
-#: the significance level of verdicts
-LEVEL = 0.05
 #: regret below this is rounding error
 ROUNDING = 1e-9
-
-#: the ways in which policies handle change; oracles are not contenders
-GROUPS = ("active", "passive", "stationary", "oracle")
-
-
-def group_of(policy: Policy) -> str:
-    """``"active"``: detects changes; ``"passive"``: copes with them by forgetting; ``"stationary"``; ``"oracle"``."""
-    if policy.oracle:
-        return "oracle"
-    if policy.kernels().alarmed is not never_alarmed:
-        return "active"
-    return "passive" if {"abrupt", "drift"} & set(policy.claims) else "stationary"
-
-
-@dataclass(frozen=True)
-class Arena:
-    """An environment of the leaderboard, and its results."""
-
-    name: str
-    spec: str
-    what: str
-    kind: str
-    result: Result
-    changes: int = 0  #: breakpoints that could be detected, of all queries and runs together
-    marks: list[int] = field(default_factory=list)  #: breakpoints that most runs have in common
-    obstacles: Mapping[str, str] = field(default_factory=dict)  #: by policy: the reason why it could not run here
-    caller: list[float] = field(default_factory=list)  #: of Traffic, the final regret of the caller's order, by run
-
-    @property
-    def runs(self) -> int:
-        """Runs of all queries together."""
-        return len(self.result.queries) * self.result.runs
-
-    def samples(self, policy: str) -> NDArray[np.float64]:
-        """Final regret, by query (its runs averaged), or by run if there is one query."""
-        values = self.result.values_of(policy)[:, :, -1]
-        samples: NDArray[np.float64] = values.mean(axis=1) if len(values) > 1 else values[0]
-        return samples
-
-    def gain(self, policy: str) -> tuple[float, float]:
-        """In Traffic, the clicks a list that a policy gains over the caller's order, and the standard error."""
-        gains = (np.array(self.caller) - self.samples(policy)) / self.result.horizon
-        error = float(gains.std(ddof=1) / math.sqrt(len(gains))) if len(gains) > 1 else math.nan
-        return float(gains.mean()), error
-
-    def total(self, policy: str, measure: str) -> float:
-        """The sum of a measure over all queries and runs, at the end."""
-        return float(self.result.values_of(policy, measure)[..., -1].sum())
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A policy against the default one, in one environment."""
-
-    policy: str
-    environment: str
-    difference: float  #: of mean regret; negative if the policy is better
-    error: float  #: standard error of the paired difference
-    ratio: float  #: of mean regret
-    p: float  #: adjusted for all comparisons of the leaderboard
-
-    @property
-    def verdict(self) -> str:
-        if not self.p <= LEVEL:
-            return "not significant"
-        return "better" if self.difference < 0 else "worse"
-
-
-@dataclass(frozen=True)
-class Detection:
-    """The alarms of a policy in one environment, compared with the true changes."""
-
-    policy: str
-    environment: str
-    changes: int  #: breakpoints of all runs together
-    share: float  #: detected before the next one; NaN if there are none
-    delay: float  #: mean steps from a breakpoint to its alarm; NaN if none was detected
-    alarms: float  #: per run
-    false_alarms: float  #: per run
 
 
 @dataclass(repr=False)
@@ -121,8 +38,9 @@ class Leaderboard:
     arenas: list[Arena]
     source: str = ""  #: the source of the queries
     k: int = 3
-    seconds: float = 0.0
-    traffic: Leaderboard | None = None  #: environments with all queries of a ranker, compared by themselves
+    part: str = ""  #: the group of environments that this is about
+    #: the other groups by name, each compared by itself
+    parts: dict[str, Leaderboard] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -133,23 +51,23 @@ class Leaderboard:
         arenas: Iterable[Arena],
         source: str = "",
         k: int = 3,
-        seconds: float = 0.0,
     ) -> Leaderboard:
-        """The leaderboard of these environments. Those of Traffic are a leaderboard of their own, if there are others.
+        """The leaderboard of the first group of these environments, and of the others in its ``parts``.
 
         A leaderboard has the policies that could run in one of its environments.
         """
+        by_part: dict[str, list[Arena]] = {}
+        for arena in arenas:
+            by_part.setdefault(arena.part, []).append(arena)
 
-        def board(part: list[Arena]) -> Leaderboard:
-            ran = {label for arena in part for label in arena.result.labels}
+        def board(part: str) -> Leaderboard:
+            ran = {label for arena in by_part[part] for label in arena.result.labels}
             own, their = ({label: x[label] for label in specs if label in ran} for x in (specs, groups))
-            return cls(own, their, default, part, source, k, seconds)
+            return cls(own, their, default, by_part[part], source, k, part)
 
-        there = list(arenas)
-        parts = [[a for a in there if not a.caller], [a for a in there if a.caller]]
-        boards = [board(part) for part in parts if part]
-        boards[0].traffic = boards[1] if len(boards) > 1 else None
-        return boards[0]
+        first, *others = (board(part) for part in sorted(by_part, key=[*PARTS, *by_part].index))
+        first.parts = {other.part: other for other in others}
+        return first
 
     # -- numbers ---------------------------------------------------------------------------------------------------
 
@@ -162,19 +80,23 @@ class Leaderboard:
         return [arena.name for arena in self.arenas]
 
     @property
-    def every_arena(self) -> list[Arena]:
-        """All environments, those of Traffic last."""
-        return [*self.arenas, *(self.traffic.arenas if self.traffic else ())]
+    def every_part(self) -> list[Leaderboard]:
+        """This group of environments and the others."""
+        return [self, *self.parts.values()]
 
     @property
-    def with_caller(self) -> Leaderboard | None:
-        """The leaderboard of Traffic, whose lists have an order of the caller's."""
-        return self.traffic or (self if self.arenas[0].caller else None)
+    def seconds(self) -> float:
+        return sum(arena.result.seconds for arena in self.arenas)
+
+    @property
+    def with_caller(self) -> bool:
+        """True if the lists have an order of the caller's, as in Traffic."""
+        return bool(self.arenas[0].caller)
 
     @property
     def contenders(self) -> list[str]:
-        """All policies except oracles."""
-        return [label for label in self.specs if self.groups[label] != "oracle"]
+        """All policies except oracles, each once."""
+        return [label for label in self.specs if self.groups[label] != "oracle" and label not in self._twice]
 
     def arena(self, environment: str) -> Arena:
         check_known("environment", environment, self.environments)
@@ -194,36 +116,35 @@ class Leaderboard:
         return min(there, key=lambda label: self.regret(label, environment)[0])
 
     def ratio(self, policy: str, environment: str) -> float:
-        """Regret relative to that of the best contender; NaN if it could not run, or if the best has none."""
-        least = self.regret(self.best(environment), environment)[0]
+        """Regret relative to that of the best contender; NaN if it could not run, or if the best has none.
+
+        The best is cross-validated: on every second query (or run, if there is one query) it is the contender that has
+        the least regret on the others. Otherwise the best of many would look better than it is.
+        """
+        least = self._least[environment]
         return self.regret(policy, environment)[0] / least if least > ROUNDING else math.nan
+
+    def score(self, policy: str, environments: Iterable[str]) -> float:
+        """The geometric mean of the ratios over environments; NaN for an oracle that has no regret at all in one."""
+        ratios = [r for r in (self.ratio(policy, name) for name in environments) if not math.isnan(r)]
+        some = min(ratios, default=0.0) > ROUNDING
+        return math.exp(sum(map(math.log, ratios)) / len(ratios)) if some else math.nan
 
     @cached_property
     def scores(self) -> dict[str, float]:
-        """The geometric mean of the ratios over the environments: 1 for a policy that is the best in all of them.
-
-        NaN for an oracle that has no regret at all somewhere.
-        """
-        out = {}
-        for label in self.specs:
-            ratios = [r for r in (self.ratio(label, name) for name in self.environments) if not math.isnan(r)]
-            some = min(ratios, default=0.0) > ROUNDING
-            out[label] = math.exp(sum(map(math.log, ratios)) / len(ratios)) if some else math.nan
-        return out
+        """The score of every policy over all environments: about 1 if it is the best in all of them."""
+        return {label: self.score(label, self.environments) for label in self.specs}
 
     def ranked(self, *groups: str) -> list[str]:
-        """Policies from best to worst, of all groups or of some; oracles last."""
-        chosen = [label for label in self.specs if not groups or self.groups[label] in groups]
+        """Policies from best to worst, each once, of all groups or of some; oracles last."""
+        once = [label for label in self.specs if label not in self._twice]
+        chosen = [label for label in once if not groups or self.groups[label] in groups]
         score = {label: math.inf if math.isnan(self.scores[label]) else self.scores[label] for label in chosen}
         return sorted(chosen, key=lambda label: (self.groups[label] == "oracle", score[label]))
 
     def twins(self) -> list[list[str]]:
-        """Policies with different names that have the same numbers everywhere."""
-        alike: dict[tuple[bytes, ...], list[str]] = {}
-        for label in self.ranked():
-            there = (a.result for a in self.arenas if label in a.result.labels)
-            alike.setdefault(tuple(r.values[:3, r.labels.index(label)].tobytes() for r in there), []).append(label)
-        return [labels for labels in alike.values() if len(labels) > 1]
+        """Policies with different names that have the same numbers everywhere: one policy, which counts once."""
+        return self._alike
 
     def nanoseconds(self, policy: str) -> float:
         """The cost of a step on one core."""
@@ -243,17 +164,19 @@ class Leaderboard:
     @cached_property
     def comparisons(self) -> list[Comparison]:
         """Every policy against the default one, in all environments that both could run in."""
-        found = []
+        found, permuted = [], []
         for label in self.ranked():
             for name in self.environments:
                 if label != self.default and self.ran(label, name) and self.ran(self.default, name):
                     mean = self.regret(self.default, name)[0]
                     ratio = self.regret(label, name)[0] / mean if mean > ROUNDING else math.nan
                     found.append((label, name, *self.paired(label, self.default, name), ratio))
-        adjusted = holm([p for *_, p, _ in found])
+                    arena = self.arena(name)
+                    permuted.append(permutation_p(arena.samples(label) - arena.samples(self.default)))
+        adjusted = zip(holm([p for *_, p, _ in found]), holm(permuted), strict=True)
         return [
-            Comparison(label, name, difference, error, ratio, p)
-            for (label, name, difference, error, _, ratio), p in zip(found, adjusted, strict=True)
+            Comparison(label, name, difference, error, ratio, *ps)
+            for (label, name, difference, error, _, ratio), ps in zip(found, adjusted, strict=True)
         ]
 
     @cached_property
@@ -296,9 +219,13 @@ class Leaderboard:
 
     def compare(self) -> Table:
         """Every policy against the default one in every environment: paired over queries or runs, p after Holm."""
-        rows = [(c.policy, c.environment, c.difference, c.error, c.ratio, c.p, c.verdict) for c in self.comparisons]
-        names = ("policy", "environment", "difference", "± s.e.", f"ratio to {self.default}", "p", "verdict")
-        return Table(names, rows, (None, None, ",.1f", ",.1f", ".2f", ".2g", None))
+        rows = [
+            (c.policy, c.environment, c.difference, c.error, c.ratio, c.p, c.permutation, c.verdict)
+            for c in self.comparisons
+        ]
+        ratio = f"ratio to {self.default}"
+        names = ("policy", "environment", "difference", "± s.e.", ratio, "p", "permutation p", "verdict")
+        return Table(names, rows, (None, None, ",.1f", ",.1f", ".2f", ".2g", ".2g", None))
 
     def detections(self) -> Table:
         """The detections of every policy that raised alarms, in every environment."""
@@ -322,15 +249,18 @@ class Leaderboard:
         for label in self.ranked():
             for arena in self.arenas:
                 c = compared.get((label, arena.name))
-                beside = (c.ratio, c.p, c.verdict) if c else ("", "", "")
+                beside = (c.ratio, c.p, c.permutation, c.verdict) if c else ("", "", "", "")
                 why = arena.obstacles.get(label, "")
                 rows.append(
-                    (label, self.groups[label], arena.name, *self.regret(label, arena.name),
+                    (self.part, label, self.groups[label], arena.name, *self.regret(label, arena.name),
                      self.ratio(label, arena.name), *beside, why)
                 )  # fmt: skip
-        rows += [tuple(row) for row in self.traffic.numbers().rows] if self.traffic else []
-        names = ("policy", "group", "environment", "regret", "se", "ratio_to_best", "ratio_to_default", "p", "verdict")
-        return Table((*names, "could_not_run"), rows, [None] * 10)
+        rows += [tuple(row) for part in self.parts.values() for row in part.numbers().rows]
+        names = (
+            "part", "policy", "group", "environment", "regret", "se", "ratio_to_best", "ratio_to_default", "p",
+            "permutation_p", "verdict", "could_not_run",
+        )  # fmt: skip
+        return Table(names, rows, [None] * len(names))
 
     # -- for machines ----------------------------------------------------------------------------------------------
 
@@ -350,7 +280,9 @@ class Leaderboard:
                 if arena.caller:
                     there[arena.name]["gain"] = dict(zip(("mean", "se"), arena.gain(label), strict=True))
                 if c := compared.get((label, arena.name)):
-                    there[arena.name]["against_default"] = {"ratio": c.ratio, "p": c.p, "verdict": c.verdict}
+                    there[arena.name]["against_default"] = {
+                        "ratio": c.ratio, "p": c.p, "permutation_p": c.permutation, "verdict": c.verdict,
+                    }  # fmt: skip
                 if d := detected.get((label, arena.name)):
                     kept = ("share", "delay", "alarms", "false_alarms")
                     there[arena.name]["detection"] = {key: getattr(d, key) for key in kept}
@@ -358,11 +290,13 @@ class Leaderboard:
                 "spec": self.specs[label],
                 "group": self.groups[label],
                 "score": self.scores[label],
+                "also": [other for alike in self.twins() if alike[0] == label for other in alike[1:]],
                 "nanoseconds_per_step": self.nanoseconds(label),
                 "environments": there,
             }
         first = self.arenas[0].result
         about = {
+            "part": self.part,
             "default": self.default,
             "horizon": first.horizon,
             "seed": first.seed,
@@ -371,39 +305,47 @@ class Leaderboard:
             "seconds": round(self.seconds, 3),
         }
         places = {
-            arena.name: {"spec": arena.spec, "runs": arena.runs, "changes": arena.changes} for arena in self.arenas
-        }
+            arena.name: {
+                "spec": arena.spec, "options": arena.options, "horizon": arena.result.horizon, "runs": arena.runs,
+                "changes": arena.changes,
+            }
+            for arena in self.arenas
+        }  # fmt: skip
         plain: dict[str, Any] = _plain({"policies": policies, "environments": places, **about})
-        if self.traffic:
-            plain["traffic"] = self.traffic.summary()
+        if self.parts:
+            plain["parts"] = {name: part.summary() for name, part in self.parts.items()}
         return plain
 
     def save(self, directory: str | os.PathLike[str], *, metadata: Mapping[str, str] | None = None) -> Path:
         """Write ``results.parquet`` (with ``metadata`` in it) and ``summary.json`` to a folder.
 
-        The rows are those of :meth:`Result.to_arrow`, with a column ``environment``.
+        The rows are those of :meth:`Result.to_arrow`, with a column ``environment``; measures that an environment does
+        not have are empty.
         """
         need("plots", "pyarrow")
         import pyarrow.parquet
 
         folder = usable_folder(directory)
+        arenas = [arena for part in self.every_part for arena in part.arenas]
+        measures = dict.fromkeys([*MEASURES, *(name for arena in arenas for name in arena.result.measures)])
         with written(folder / "results.parquet") as path:
             writer = None
-            for arena in self.every_arena:
+            for arena in arenas:
                 rows = arena.result.to_arrow()
-                rows = rows.drop_columns([*arena.result.measures[len(MEASURES) :]])  # those of all environments stay
+                for name in measures:
+                    if name not in rows.column_names:
+                        rows = rows.append_column(name, pyarrow.nulls(len(rows), pyarrow.float64()))
                 names = dictionary_column(np.zeros(len(rows)), [arena.name])
                 rows = rows.add_column(0, "environment", names).replace_schema_metadata(metadata)
                 writer = writer or pyarrow.parquet.ParquetWriter(path, rows.schema, compression="zstd")
-                writer.write_table(rows)
+                writer.write_table(rows.select(writer.schema.names))
             if writer:
                 writer.close()
-        more = self.traffic or self
         details = {
-            "specs": self.specs | more.specs,
-            "groups": self.groups | more.groups,
+            "specs": {label: spec for part in self.every_part for label, spec in part.specs.items()},
+            "groups": {label: group for part in self.every_part for label, group in part.groups.items()},
             "source": self.source,
-            "arenas": [_facts(arena) for arena in self.every_arena],
+            "arenas": [facts_of(arena) for arena in arenas],
         }
         written_text(folder / "summary.json", json.dumps(self.summary() | {"details": details}, indent=1) + "\n")
         return folder
@@ -423,12 +365,11 @@ class Leaderboard:
             where = rows["environment"].cast(pyarrow.string())
             details = summary["details"]
             arenas = [
-                _arena(facts, rows.filter(pyarrow.compute.equal(where, facts["name"]))) for facts in details["arenas"]
+                arena_of(facts, rows.filter(pyarrow.compute.equal(where, facts["name"]))) for facts in details["arenas"]
             ]
             return cls.of(
-                details["specs"], details["groups"], summary["default"], arenas, details["source"], summary["k"],
-                summary["seconds"],
-            )  # fmt: skip
+                details["specs"], details["groups"], summary["default"], arenas, details["source"], summary["k"]
+            )
         except (OSError, ValueError, KeyError, IndexError, TypeError, pyarrow.ArrowException) as error:
             raise ValueError(f"{folder}: does not hold a readable leaderboard ({error})") from error
 
@@ -440,27 +381,35 @@ class Leaderboard:
             (label, arena.name): arena.result.between(label) for arena in self.arenas for label in arena.result.labels
         }
 
+    @cached_property
+    def _alike(self) -> list[list[str]]:
+        alike: dict[tuple[Any, ...], list[str]] = {}
+        for label in sorted(self.specs, key=lambda label: label != self.default):
+            there = (a.result for a in self.arenas if label in a.result.labels)
+            numbers = (r.values[:3, r.labels.index(label)].tobytes() for r in there)
+            alike.setdefault((self.groups[label], *numbers), []).append(label)
+        return [labels for labels in alike.values() if len(labels) > 1]
+
+    @cached_property
+    def _twice(self) -> set[str]:
+        """The further names of policies."""
+        return {label for alike in self._alike for label in alike[1:]}
+
+    @cached_property
+    def _least(self) -> dict[str, float]:
+        """By environment, the regret of the best contender, chosen on every second sample for the others."""
+        found = {}
+        for arena in self.arenas:
+            regrets = np.array([arena.samples(p) for p in self.contenders if self.ran(p, arena.name)])
+            halves = [regrets[:, 0::2], regrets[:, 1::2]] if regrets.shape[1] > 1 else [regrets, regrets]
+            best = [half.mean(axis=1).argmin() for half in halves]
+            chosen = [*halves[0][best[1]], *halves[1][best[0]]]
+            found[arena.name] = float(np.mean(chosen))
+        return found
+
     def _regrets(self, label: str) -> list[float | str]:
         """Regret by environment, or the reason why there is none."""
         return [arena.obstacles.get(label) or self.regret(label, arena.name)[0] for arena in self.arenas]
-
-
-#: the fields of a result, besides its values
-_KEPT = ("labels", "specs", "queries", "horizon", "runs", "seed", "device", "environment", "busy", "stepped", "cores")
-
-
-def _facts(arena: Arena) -> dict[str, Any]:
-    """An environment without its numbers."""
-    own = {f.name: getattr(arena, f.name) for f in dataclasses.fields(arena) if f.name != "result"}
-    result = {name: getattr(arena.result, name) for name in (*_KEPT, "breakpoints", "seconds")}
-    return own | {"result": result | {"checkpoints": arena.result.checkpoints.tolist()}}
-
-
-def _arena(facts: Mapping[str, Any], rows: Any) -> Arena:
-    about = dict(facts["result"])
-    steps = np.array(about.pop("checkpoints"), np.int64)
-    values = long_values(rows, about["labels"], about["queries"], about["runs"], steps)
-    return Arena(**dict(facts) | {"result": Result(**about, checkpoints=steps, values=values)})
 
 
 def _plain(value: Any) -> Any:

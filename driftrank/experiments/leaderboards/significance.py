@@ -6,7 +6,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+
+#: the most signs whose choices are all tried
+MOST_SIGNS = 28
 
 
 def paired_p(differences: ArrayLike) -> float:
@@ -23,6 +26,36 @@ def paired_p(differences: ArrayLike) -> float:
     if error == 0.0:
         return 1.0 if mean == 0.0 else 0.0
     return student_p(mean / error, n - 1)
+
+
+def permutation_p(differences: ArrayLike) -> float:
+    """The permutation test of paired differences, two-sided and exact: the share of all choices of their signs whose
+    sum is as far from 0. It assumes nothing but that either sign was equally likely. NaN for fewer than two.
+
+    More than 28 differences are averaged in 28 groups, so that all signs can be tried.
+
+    >>> permutation_p([1.0, 2.0, 3.0, -0.5])
+    0.25
+    """
+    values = np.asarray(differences, float)
+    if len(values) < 2:
+        return math.nan
+    if len(values) > MOST_SIGNS:
+        values = np.array([group.mean() for group in np.array_split(values, MOST_SIGNS)])
+    # the sums of the first half for all signs, beside those of the second
+    first, second = (np.sort(_signed_sums(half)) for half in np.array_split(values, 2))
+    least = abs(float(values.sum())) * (1.0 - 1e-12)  # of equal sums one may be rounded down
+    above = len(second) - np.searchsorted(second, least - first, "left")
+    below = np.searchsorted(second, -least - first, "right")
+    return min(1.0, float((above + below).sum()) / (len(first) * len(second)))
+
+
+def _signed_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The sums for all choices of signs."""
+    sums = np.zeros(1)
+    for value in values:
+        sums = np.concatenate([sums + value, sums - value])
+    return sums
 
 
 def student_p(t: float, freedom: int) -> float:

@@ -1,23 +1,17 @@
-"""The standard suite: the environments of the leaderboard.
+"""The standard suite: the environments of the leaderboard, in parts that are compared by themselves.
 
-All of it is data. Times are for runs of 100,000 steps and scale with the horizon, so that a run has as many epochs,
-cycles and arrivals whatever its length.
+All of it is data. Times scale with the horizon, so that a run has as many epochs, cycles and arrivals whatever its
+length.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from driftrank.environments.base import Environment
-from driftrank.environments.registry import registry, takes_queries
-from driftrank.experiments.simulation.settings import environment_of
-from driftrank.queries import Queries
-from driftrank.validation import check_integer, check_known
-
-#: the horizon that times are given for
+#: the horizon that the steps of entries are given for
 STEPS = 100_000
 
 
@@ -29,58 +23,86 @@ class SuiteEntry:
     environment: str
     what: str
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    times: Mapping[str, int] = field(default_factory=dict)  #: in steps, of runs of 100,000
+    times: Mapping[str, int] = field(default_factory=dict)  #: in steps, of runs of ``steps``
     #: parameters of environments with their own queries that take the sizes of the others
     sizes: Mapping[str, str] = field(default_factory=dict)
+    users: str = ""  #: the click model of all users; by default that of the queries
+    k: int | None = None  #: positions; by default those of the leaderboard
+    items: int | None = None  #: of every query, drawn like those of the web; by default the leaderboard's queries
+    queries: int | None = None  #: at most so many
+    steps: int = STEPS  #: of a run, if those of the leaderboard are 100,000
+    scaled: bool = True  #: False: a run has ``steps`` whatever the horizon
+    runs: int = 1  #: times those of the leaderboard
 
-    def spec(self, queries: Queries, k: int, horizon: int) -> str:
-        """The environment as on the command line."""
-        known = {"k": k, "queries": len(queries)}
+    def horizon(self, horizon: int) -> int:
+        """The steps of a run, given those of the leaderboard."""
+        return max(100, math.ceil(self.steps * horizon / STEPS)) if self.scaled else self.steps
+
+    def spec(self, queries: int, k: int, horizon: int) -> str:
+        """The environment as on the command line, for runs of ``horizon`` steps."""
+        known = {"k": k, "queries": queries}
         numbers = {
             **self.fixed,
             **{key: known[what] for key, what in self.sizes.items()},
-            **{key: max(1, math.ceil(steps * horizon / STEPS)) for key, steps in self.times.items()},
+            **{key: max(1, math.ceil(steps * horizon / self.steps)) for key, steps in self.times.items()},
         }
         text = ",".join(f"{key}={str(value).lower()}" for key, value in numbers.items())
         return f"{self.environment}:{text}" if text else self.environment
+
+
+@dataclass(frozen=True)
+class Part:
+    """A group of environments that is a leaderboard of its own."""
+
+    title: str
+    about: str
+    entries: tuple[SuiteEntry, ...]
 
 
 def _drift(shape: str, what: str, period: int) -> SuiteEntry:
     return SuiteEntry(f"Drift-{shape}", "Drift", what, fixed={"shape": shape}, times={"period": period, "block": 100})
 
 
-SUITE = (
+_ABRUPT = SuiteEntry(
+    "Abrupt",
+    "Abrupt",
+    "the paper's: in every other epoch three items outside the top k become very attractive (0.9)",
+    times={"period": 10_000},
+)
+_HARDER = replace(
+    _ABRUPT, name="Abrupt-0.5", what="the same with 0.5: changes that are harder to see", fixed={"boost": 0.5}
+)
+_BREAKS = SuiteEntry(
+    "PiecewiseRandom",
+    "PiecewiseRandom",
+    "six times, at random steps, about half of the items move up or down",
+    times={"horizon": 100_000, "spacing": 1000},
+)
+_LOW = SuiteEntry(
+    "LowCTR",
+    "LowCTR",
+    "click-through rates of a news site: 1 to 8%, all of them new in each of nine segments",
+    sizes={"K": "k"},
+    times={"horizon": 100_000},
+)
+_SILENT = SuiteEntry(
+    "Silent",
+    "Silent",
+    "only items outside the top k change: in every epoch another one joins the best",
+    times={"period": 10_000},
+)
+_ORDER = SuiteEntry("OrderOnly", "OrderOnly", "the best items change places: nothing to gain", times={"period": 10_000})
+
+CHANGE = (
     SuiteEntry("Stationary", "Stationary", "nothing changes"),
-    SuiteEntry(
-        "Abrupt",
-        "Abrupt",
-        "the paper's: in every other epoch three items outside the top k become very attractive (0.9)",
-        times={"period": 10_000},
-    ),
-    SuiteEntry(
-        "Abrupt-0.5",
-        "Abrupt",
-        "the same with 0.5: changes that are harder to see",
-        fixed={"boost": 0.5},
-        times={"period": 10_000},
-    ),
-    SuiteEntry(
-        "PiecewiseRandom",
-        "PiecewiseRandom",
-        "six times, at random steps, about half of the items move up or down",
-        times={"horizon": 100_000, "spacing": 1000},
-    ),
+    _ABRUPT,
+    _HARDER,
+    _BREAKS,
     _drift("sinusoid", "every item rises and falls, each in its own time", 20_000),
     _drift("walk", "every item walks at random", 20_000),
     _drift("ramp", "every item moves in straight lines from level to level", 3000),
     _drift("budget", "one item after the other is a little better than by default", 1000),
-    SuiteEntry(
-        "LowCTR",
-        "LowCTR",
-        "click-through rates of a news site: 1 to 8%, all of them new in each of nine segments",
-        sizes={"K": "k"},
-        times={"horizon": 100_000},
-    ),
+    _LOW,
     SuiteEntry("Recurring-2", "Recurring", "two regimes in turn", fixed={"regimes": 2}, times={"period": 5000}),
     SuiteEntry("Recurring-3", "Recurring", "three regimes in turn", fixed={"regimes": 3}, times={"period": 5000}),
     SuiteEntry("Churn", "Churn", "items are replaced by new ones, announced to policies", times={"period": 2000}),
@@ -91,13 +113,8 @@ SUITE = (
         fixed={"announced": False},
         times={"period": 2000},
     ),
-    SuiteEntry(
-        "Silent",
-        "Silent",
-        "only items outside the top k change: in every epoch another one joins the best",
-        times={"period": 10_000},
-    ),
-    SuiteEntry("OrderOnly", "OrderOnly", "the best items change places: nothing to gain", times={"period": 10_000}),
+    _SILENT,
+    _ORDER,
     SuiteEntry(
         "Scaling", "Scaling", "all items get worse by the same factor: nothing to gain", times={"period": 10_000}
     ),
@@ -116,11 +133,122 @@ SUITE = (
 )
 
 
+def position_bias(eta: float, k: int) -> str:
+    """Users who examine position k with probability k^-eta, whatever they clicked."""
+    return f"PBM:examination=[{';'.join(f'{n**-eta:.4g}' for n in range(1, k + 1))}]"
+
+
+def _users(name: str, what: str, users: str, k: int, breaks: bool = False) -> SuiteEntry:
+    """20,000 lists of users who may click several times."""
+    same: dict[str, Any] = {"users": users, "k": k, "steps": 20_000}
+    if not breaks:
+        return SuiteEntry(name, "Stationary", f"{what}; nothing changes", **same)
+    changes = {"n_breakpoints": 4}
+    times = {"horizon": 20_000, "spacing": 1000}
+    return SuiteEntry(
+        f"{name}-breaks", "PiecewiseRandom", f"{what}; four changes at random steps", changes, times, **same
+    )
+
+
+_READERS = (
+    ("PBM-0.5", "position k is examined with probability k^-0.5", position_bias(0.5, 5)),
+    ("PBM-1", "position k is examined with probability 1/k", position_bias(1.0, 5)),
+    ("UBM", "examination depends on the position and the last click, as in the Yandex log", "UBM"),
+    ("DBN", "users read from the top, and stop when satisfied or tired", "DBN:objective=clicks"),
+    ("DCM", "users read from the top, and may go on after a click, as in the Yandex log", "DCM:objective=clicks"),
+)
+USERS = (
+    *(
+        _users(f"PBM-{eta:g}-K{k}", f"position k is examined with probability k^-{eta:g}", position_bias(eta, k), k)
+        for eta in (0.5, 1.0)
+        for k in (3, 5, 10)
+    ),
+    *(_users(name, what, users, 5) for name, what, users in _READERS[2:]),
+    *(_users(name, what, users, 5, breaks=True) for name, what, users in _READERS),
+)
+
+
+def _short(steps: int, runs: int) -> tuple[SuiteEntry, SuiteEntry]:
+    same: dict[str, Any] = {"steps": steps, "scaled": False, "runs": runs}
+    return (
+        SuiteEntry(f"Short-{steps}", "Stationary", f"runs of {steps:,} lists; nothing changes", **same),
+        SuiteEntry(
+            f"Short-{steps}-change",
+            "Abrupt",
+            f"runs of {steps:,} lists; in the middle three items become very attractive",
+            fixed={"period": steps // 2},
+            **same,
+        ),
+    )
+
+
+def _rare(name: str, what: str, segments: int) -> SuiteEntry:
+    levels = {"low": 0.001, "high": 0.02, "flat": 0.0, "segments": segments}
+    return SuiteEntry(name, "LowCTR", what, levels, {"horizon": STEPS}, {"K": "k"})
+
+
+SIZES = (
+    SuiteEntry("Items-50", "Stationary", "5 of 50 items; nothing changes", items=50, k=5, steps=20_000, queries=10),
+    SuiteEntry(
+        "Items-50-breaks",
+        "PiecewiseRandom",
+        "5 of 50 items; four changes at random steps",
+        {"n_breakpoints": 4, "probability": 0.1},
+        {"horizon": 20_000, "spacing": 1000},
+        items=50,
+        k=5,
+        steps=20_000,
+        queries=10,
+    ),
+    SuiteEntry("Items-200", "Stationary", "10 of 200 items; nothing changes", items=200, k=10, steps=20_000, queries=6),
+    *_short(200, 20),
+    *_short(1000, 10),
+    SuiteEntry(
+        "Fast-all",
+        "LowCTR",
+        "every 100 steps all items are new: attraction 1 to 60%",
+        {"low": 0.01, "high": 0.6, "flat": 0.0, "segments": 200, "horizon": 20_000},
+        sizes={"K": "k"},
+        steps=20_000,
+    ),
+    SuiteEntry("Fast-abrupt", "Abrupt", "the paper's changes, every 100 steps", fixed={"period": 100}, steps=20_000),
+    SuiteEntry(
+        "Blips",
+        "Abrupt",
+        "one item is very attractive for 30 of every 1,000 steps",
+        fixed={"period": 970, "boosted_for": 30, "n_boosted": 1},
+        steps=50_000,
+    ),
+    SuiteEntry(
+        "Tied", "BLB", "three items at 20%, seven at 18%; nothing changes", {"L": 10, "delta": 0.02}, sizes={"K": "k"}
+    ),
+    _rare("Rare", "attraction 0.1 to 2%; nothing changes", 1),
+    _rare("Rare-breaks", "attraction 0.1 to 2%, all of it new in each of five segments", 5),
+)
+
+#: of the worlds in which policies with the true number of changes, and tuned ones, are compared
+CHANGES = 9
+
+
+def _fair(entry: SuiteEntry, what: str = "", **fixed: Any) -> SuiteEntry:
+    """A world with nine changes, beside the one without the name's ending."""
+    return replace(entry, name=f"{entry.name}-fair", what=what or entry.what, fixed={**entry.fixed, **fixed})
+
+
+FAIR = (
+    _fair(_ABRUPT),
+    _fair(_HARDER),
+    _fair(_BREAKS, "nine times, at random steps, about half of the items move up or down", n_breakpoints=CHANGES),
+    _fair(_LOW, "attraction 1 to 8%, all of it new in each of ten segments", segments=CHANGES + 1),
+    _fair(_SILENT),
+    _fair(_ORDER),
+)
+
+
 def _traffic(name: str, what: str, **fixed: Any) -> SuiteEntry:
     return SuiteEntry(f"Traffic-{name}", "Traffic", what, {"n_queries": 300, **fixed}, sizes={"K": "k"})
 
 
-#: a group of its own: all queries of a ranker in one run
 TRAFFIC = (
     _traffic(
         "noisy",
@@ -144,51 +272,38 @@ TRAFFIC = (
         after_click=1,
     ),
 )
-#: runs of Traffic for one run of the queries elsewhere
-TRAFFIC_RUNS = 5
 
-_ENTRIES = {entry.name: entry for entry in (*SUITE, *TRAFFIC)}
-
-
-@dataclass(frozen=True)
-class Place:
-    """An environment in which policies are compared."""
-
-    name: str
-    spec: str  #: repeats it with ``driftrank simulate --env``
-    what: str
-    environment: Environment
-    runs: int  #: of every query
-
-
-def places(names: list[str], queries: Queries, k: int, horizon: int, runs: int) -> list[Place]:
-    """Environments by their names in the suite (all of it if none is given), or by their specs.
-
-    An environment with one query of its own gets as many runs as the others have queries and runs together; Traffic,
-    whose runs have many queries, five for each.
-
-    >>> queries = Queries.of([[0.5, 0.4, 0.3, 0.2, 0.1, 0.05], [0.4, 0.3, 0.3, 0.1, 0.1, 0.1]])
-    >>> [(p.spec, p.runs) for p in places(["Abrupt", "BLB:L=8"], queries, k=2, horizon=5000, runs=3)]
-    [('Abrupt:period=500', 3), ('BLB:L=8', 6)]
-    """
-    check_integer("horizon", horizon, 100)
-    check_integer("runs", runs, 1)
-    found: dict[str, Place] = {}
-    for name in names or _ENTRIES:
-        entry = _ENTRIES.get(name.strip())
-        label, spec, what = (entry.name, entry.spec(queries, k, horizon), entry.what) if entry else (name, name, "")
-        kind = spec.partition(":")[0].strip()
-        check_known("environment", kind, {*registry.all(), *_ENTRIES})
-        given: dict[str, Any] = {"queries": queries, "k": k} if takes_queries(kind) else {}
-        environment = environment_of(spec, **given)
-        if label in found:
-            raise ValueError(f"environments: {label} occurs twice")
-        times = TRAFFIC_RUNS if environment.traffic else -(-len(queries) // len(environment.queries))
-        found[label] = Place(label, spec, what or _summary(environment), environment, runs * times)
-    return list(found.values())
-
-
-def _summary(environment: Environment) -> str:
-    """The first line of its docstring, for use inside a sentence."""
-    line = (type(environment).__doc__ or "").strip().splitlines()[0].rstrip(".")
-    return line[:1].lower() + line[1:]
+PARTS = {
+    "change": Part(
+        "Users who change",
+        "Users read a list from the top to the first click (unless the queries have other click models), and change.",
+        CHANGE,
+    ),
+    "users": Part(
+        "Users who click several times",
+        "Users by click model, who overlook low positions or click several times; regret is in clicks.",
+        USERS,
+    ),
+    "sizes": Part(
+        "Sizes and times",
+        "Many items, short runs, fast changes, short disturbances, items that are nearly tied, and rare clicks.",
+        SIZES,
+    ),
+    "fair": Part(
+        "Rivals with the true number of changes, and tuned",
+        f"Worlds with {CHANGES} changes. The best rivals three times: with default parameters; with those that theory "
+        f"recommends for the true number of changes (`n_breakpoints={CHANGES}`); and with the best of eight settings "
+        "on development worlds of other kinds (`python benchmarks/fair.py tune`), the order of the list among them. "
+        "OracleRestart knows every change: as CascadeTS, with a prior Beta(1/2, 1/2) and that order, and as the usual "
+        "policy itself.",
+        FAIR,
+    ),
+    "traffic": Part(
+        "Traffic",
+        "All queries of a ranker in one run. Every policy has a state for each query, one with a shared model also "
+        "that for all of them.",
+        TRAFFIC,
+    ),
+}
+#: by name
+ENTRIES = {entry.name: (part, entry) for part, group in PARTS.items() for entry in group.entries}

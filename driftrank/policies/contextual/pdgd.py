@@ -23,7 +23,8 @@ class PDGD(LinearRanker):
     Lists are drawn from a Plackett-Luce model over the scores :math:`f(a) = \theta^\top x_a`: position i shows item a,
     of those not shown above, with probability :math:`e^{f(a)} / D_i`, where :math:`D_i = \sum_b e^{f(b)}` over the
     candidates not shown above. An item k that was clicked is preferred to every item l that was not, if l stands above
-    the last click or next below it. With :math:`R^*` the list R in which k and l are exchanged,
+    the last click or next below it (feedback ``"all"``: the clicks of a whole list). With :math:`R^*` the list R in
+    which k and l are exchanged,
 
     .. math:: \theta \leftarrow \theta + \eta \sum_{k > l} \rho_{kl}\,
               \frac{e^{f(k)} e^{f(l)}}{(e^{f(k)} + e^{f(l)})^2}\, (x_k - x_l), \qquad

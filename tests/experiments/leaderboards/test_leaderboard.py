@@ -20,11 +20,12 @@ from driftrank.environments import Abrupt
 from driftrank.experiments import Leaderboard, Result, leaderboard, simulate
 from driftrank.experiments import leaderboard as leaderboard_function
 from driftrank.experiments.leaderboards import findings as board_findings
+from driftrank.experiments.leaderboards.arena import Arena, group_of
 from driftrank.experiments.leaderboards.figure import alarm_rates, board_figure, shown_policies
 from driftrank.experiments.leaderboards.findings import amount
-from driftrank.experiments.leaderboards.leaderboard import DRAWN, chosen_policies
+from driftrank.experiments.leaderboards.leaderboard import DRAWN
 from driftrank.experiments.leaderboards.page import write_page
-from driftrank.experiments.leaderboards.result import Arena, group_of
+from driftrank.experiments.leaderboards.policies import BY_THEORY, TUNED, chosen_policies, together, usual
 from driftrank.experiments.simulation.breakpoints import breakpoints_to_detect
 from driftrank.experiments.simulation.folder import Interrupted, Journal
 from driftrank.policies.registry import parse_policy, policies
@@ -77,7 +78,7 @@ def made_up(
             Arena(name, name, "", "stationary" if still else "abrupt", result, 0 if still else 2 * n, [250],
                   {label: "needs features" for label in groups if label not in labels})
         )  # fmt: skip
-    return Leaderboard({label: label for label in groups}, groups, DEFAULT, arenas, "made up")
+    return Leaderboard({label: label for label in groups}, groups, DEFAULT, arenas, "made up", part="change")
 
 
 GROUPS = {DEFAULT: "active", "CascadeTS": "stationary", "CascadeDUCB": "passive", "OracleRestart": "oracle"}
@@ -100,16 +101,35 @@ MADE = {
 
 
 def test_everything_by_default() -> None:
-    names = {policy.spec for policy in chosen_policies()}
     others = {name for name, policy in policies().items() if policy.click_model != "CM"}
     assert {"DCMKLUCB", "PBMPIE"} <= others
-    assert names == set(policies()) - others - {"DynamicOracle"}
+    for part, missing in (("change", others), ("sizes", others), ("users", set()), ("traffic", others)):
+        names = {spec for spec in usual(part) if ":" not in spec}
+        assert names == set(policies()) - missing - {"DynamicOracle"}, part
     assert dr.default_policy().spec == DEFAULT
 
 
+def test_fair_part() -> None:
+    """Every rival with default parameters, by theory and tuned; all of them have the freedom of order when tuned."""
+    assert all({name, tuned} <= set(usual("fair")) for name, tuned in TUNED.items())
+    assert {spec.partition(":")[0] for spec in BY_THEORY} == set(TUNED) - {"CascadeTS"}
+    assert f"OracleRestart:base={DEFAULT}(vigilance=0.0)" in usual("fair")
+    for spec in usual("fair"):
+        assert parse_policy(spec).spec == spec
+
+
 def test_default_policy_is_always_there() -> None:
-    assert [p.spec for p in chosen_policies(["Random"])] == [DEFAULT, "Random"]
-    assert [p.spec for p in chosen_policies(["Random", DEFAULT])] == ["Random", DEFAULT]
+    for given, expected in ((["Random"], [DEFAULT, "Random"]), (["Random", DEFAULT], ["Random", DEFAULT])):
+        chosen = chosen_policies(given, ["change", "users"])
+        assert [p.spec for p in chosen["change"]] == [p.spec for p in chosen["users"]] == expected
+
+
+def test_all_usual_policies_are_no_choice() -> None:
+    """So that run.toml, which has them all, repeats a leaderboard whose parts have different ones."""
+    parts = ["change", "users", "fair"]
+    chosen = chosen_policies((), parts)
+    assert chosen_policies([p.spec for p in together(chosen)], parts) == chosen
+    assert len(chosen["fair"]) < len(chosen["change"]) < len(chosen["users"])
 
 
 def test_groups() -> None:
@@ -206,10 +226,25 @@ def test_scores_by_hand() -> None:
     assert board.table().rows[0][:2] == (DEFAULT, pytest.approx(math.sqrt(2.0)))
 
 
-def test_twins() -> None:
+def test_the_best_is_chosen_on_the_other_queries() -> None:
+    """Two policies that are lucky on one half each: chosen on the other half, neither is better than the steady one."""
+    lucky = {DEFAULT: [10.0, 10.0, 10.0, 10.0], "CascadeTS": [1.0, 11.0, 1.0, 11.0], "CascadeDUCB": [30.0] * 4}
+    board = made_up({"Abrupt": lucky}, dict(list(GROUPS.items())[:3]))
+    # on the odd queries CascadeTS is the best of the even ones, 11; on the even ones the default is that of the odd, 10
+    assert board.ratio("CascadeTS", "Abrupt") == pytest.approx(6.0 / 10.5)
+    assert board.ratio(DEFAULT, "Abrupt") == pytest.approx(10.0 / 10.5)
+
+
+def test_twins_count_once() -> None:
     alike = {name: by_policy | {"Again": by_policy["CascadeTS"]} for name, by_policy in MADE.items()}
-    assert made_up(alike, GROUPS | {"Again": "stationary"}).twins() == [["CascadeTS", "Again"]]
-    assert made_up(MADE, GROUPS).twins() == []
+    board, alone = made_up(alike, GROUPS | {"Again": "stationary"}), made_up(MADE, GROUPS)
+    assert board.twins() == [["CascadeTS", "Again"]]
+    assert alone.twins() == []
+    assert board.ranked() == alone.ranked()
+    assert board.comparisons == alone.comparisons  # Holm's correction is for as many
+    assert board.summary()["policies"]["CascadeTS"]["also"] == ["Again"]
+    oracle = {name: by_policy | {"OracleRestart": by_policy["CascadeTS"]} for name, by_policy in MADE.items()}
+    assert made_up(oracle, GROUPS).twins() == []  # where nothing changes, it is CascadeTS
 
 
 def test_no_regret_has_no_ratio() -> None:
@@ -238,6 +273,20 @@ def test_comparisons_are_those_of_scipy_after_holm() -> None:
     # twice the regret in the mean, but less on one query of four
     assert found["CascadeDUCB", "Abrupt"].ratio == pytest.approx(2.0)
     assert found["CascadeDUCB", "Abrupt"].verdict == "not significant"
+
+
+def test_permutations_confirm_verdicts_or_do_not() -> None:
+    """One query of twenty makes nearly all of the difference: the t test is not sure, the signs are."""
+    regular = [20.0 + i for i in range(20)]
+    less = [value - (1.0 + 0.01 * i) for i, value in enumerate(regular)]
+    board = made_up({"Abrupt": {DEFAULT: regular, "CascadeTS": less}}, dict(list(GROUPS.items())[:2]))
+    (c,) = board.comparisons
+    assert c.permutation == 2 / 2**20
+    assert c.confirmed
+    (few, *_) = made_up(MADE, GROUPS).comparisons  # four queries have 16 choices of signs
+    assert few.verdict == "better"
+    assert few.permutation > 0.05
+    assert not few.confirmed
 
 
 def test_one_sample_tells_nothing_apart() -> None:
@@ -326,6 +375,24 @@ def test_where_the_default_is_beaten_and_the_price() -> None:
     assert board_findings.price(unbeaten) == []
 
 
+def test_losses_and_advice_of_all_parts() -> None:
+    board = made_up(MADE, GROUPS)
+    other = made_up({"Abrupt": MADE["Abrupt"]}, GROUPS)
+    other.part = "users"
+    board.parts = {"users": other}
+    assert board_findings.losses(board) == [
+        "Users who change: beaten in 1 of 2: Stationary (CascadeTS 50% less?; 1 in all).",
+        "Users who click several times: beaten in none of 1.",
+    ]
+    rows = board_findings.advice(board).rows
+    assert [row[:3] for row in rows] == [
+        ("Users who change", 2, DEFAULT),
+        ("Users who click several times", 1, DEFAULT),
+    ]
+    assert len(board.numbers().rows) == len(made_up(MADE, GROUPS).numbers().rows) + len(other.numbers().rows)
+    assert board.summary()["parts"]["users"] == other.summary()
+
+
 # -- figure and page ---------------------------------------------------------------------------------------------------
 
 
@@ -347,7 +414,7 @@ def test_figure(small: Leaderboard) -> None:
 
 
 class Reader(HTMLParser):
-    """Checks that tags match, and collects the tables."""
+    """Checks that tags match, and collects the tables; the first one is of all parts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -383,7 +450,7 @@ def read(small: Leaderboard, folder: Path) -> Reader:
 
 
 def test_page_has_the_numbers(small: Leaderboard, read: Reader) -> None:
-    head, *rows = read.tables[0]
+    head, *rows = read.tables[1]
     assert head == ["policy", "ratio to best", "ns a step", "Stationary", "Abrupt"]
     assert [row[0] for row in rows] == small.ranked()
     for row in rows:
@@ -394,17 +461,24 @@ def test_page_has_the_numbers(small: Leaderboard, read: Reader) -> None:
 
 
 def test_page_has_the_verdicts(small: Leaderboard, read: Reader) -> None:
-    _, *rows = read.tables[1]
+    _, *rows = read.tables[2]
     signs = {"better": "▼", "worse": "▲", "not significant": "≈"}
+
+    def doubt(c: Any) -> str:
+        return "?" if c.verdict != "not significant" and not c.confirmed else ""
+
     shown = {(row[0], name): cell for row in rows for name, cell in zip(small.environments, row[2:], strict=True)}
     assert shown == {
-        (c.policy, c.environment): f"{signs[c.verdict]} {f'{c.ratio:.2f}' if c.ratio < 10 else f'{c.ratio:,.0f}'}"
+        (
+            c.policy,
+            c.environment,
+        ): f"{signs[c.verdict]}{doubt(c)} {f'{c.ratio:.2f}' if c.ratio < 10 else f'{c.ratio:,.0f}'}"
         for c in small.comparisons
     }
 
 
 def test_page_has_the_detections(small: Leaderboard, read: Reader) -> None:
-    head, row = read.tables[2]
+    head, row = read.tables[3]
     d = next(d for d in small.found_changes if d.environment == "Abrupt")
     cell = row[head.index("Abrupt")]
     delay = "" if math.isnan(d.delay) else f" {d.delay:,.0f} steps"
@@ -477,7 +551,7 @@ def test_summary_is_json_for_everybody(small: Leaderboard, folder: Path) -> None
     summary = json.loads(text)
     for c in small.comparisons:
         shown = summary["policies"][c.policy]["environments"][c.environment]["against_default"]
-        assert shown == {"ratio": c.ratio, "p": c.p, "verdict": c.verdict}
+        assert shown == {"ratio": c.ratio, "p": c.p, "permutation_p": c.permutation, "verdict": c.verdict}
 
 
 # -- stopped and continued ---------------------------------------------------------------------------------------------
@@ -504,6 +578,37 @@ def test_stopped_and_continued(small: Leaderboard, tmp_path: Path, monkeypatch: 
     for mine, theirs in zip(board.arenas, small.arenas, strict=True):
         assert (mine.result.values == theirs.result.values).all()
     assert not (tmp_path / "parts").exists()
+
+
+def test_parts_with_runs_of_their_own_continue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Environments with another horizon, other queries and more runs; stopped, continued, and with more runs."""
+    settings = SMALL | {"environments": ["Short-200", "Stationary", "Tied"], "runs": 1}
+    whole = leaderboard(**settings | {"runs": 2})
+    add, count = Journal.add, [0]
+
+    def stopping(self: Journal, *args: Any) -> None:
+        if count[0] == 7:
+            raise KeyboardInterrupt
+        count[0] += 1
+        add(self, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "add", stopping)
+        with pytest.raises(Interrupted):
+            leaderboard(folder=tmp_path, **settings, threads=1)
+    leaderboard(folder=tmp_path, **settings, resume=True)
+    made: list[int] = []
+    monkeypatch.setattr(Journal, "add", lambda self, unit, *args: made.append(len(unit.runs)) or add(self, unit, *args))
+    more = leaderboard(folder=tmp_path, **settings | {"runs": 2}, resume=True)
+    assert sum(made) == 3 * (3 * 20 + 3 + 3)  # policies times queries and runs
+    assert list(more.parts) == ["sizes"]
+    for mine, theirs in zip(more.every_part, whole.every_part, strict=True):
+        assert mine.environments == theirs.environments
+        for here, there in zip(mine.arenas, theirs.arenas, strict=True):
+            assert (here.result.values == there.result.values).all()
+    loaded = Leaderboard.load(tmp_path)
+    assert loaded.summary() == more.summary()
+    assert [arena.result.horizon for arena in loaded.parts["sizes"].arenas] == [200, 300]
 
 
 def test_resume_when_all_is_done_runs_nothing(

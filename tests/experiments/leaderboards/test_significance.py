@@ -8,7 +8,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftrank.experiments.leaderboards.significance import holm, paired_p, student_p
+from driftrank.experiments.leaderboards.significance import holm, paired_p, permutation_p, student_p
 
 
 @given(st.floats(-200, 200), st.integers(1, 2000))
@@ -37,6 +37,21 @@ def test_nothing_to_test() -> None:
     assert math.isnan(paired_p([3.0]))
     assert paired_p([0.0, 0.0, 0.0]) == 1.0
     assert paired_p([2.0, 2.0]) == 0.0
+
+
+@pytest.mark.parametrize(("n", "shift"), [(2, 0.0), (5, 0.3), (11, 1.0), (12, -0.5)])
+def test_permutation_test_is_that_of_scipy(n: int, shift: float) -> None:
+    values = np.random.default_rng(n).exponential(1.0, n) - 1.0 + shift
+    expected = scipy.stats.permutation_test((values,), np.mean, permutation_type="samples", n_resamples=np.inf)
+    assert permutation_p(values) == pytest.approx(expected.pvalue, rel=1e-12)
+
+
+def test_permutations_by_hand() -> None:
+    assert math.isnan(permutation_p([3.0]))
+    assert permutation_p([0.0, 0.0, 0.0]) == 1.0
+    assert permutation_p([1.0] * 20) == 2 / 2**20
+    assert permutation_p([0.1, 0.2, 0.3, -0.3]) == 12 / 16  # the other four sums are 0.1 and -0.1
+    assert permutation_p([1.0] * 40) == 2 / 2**28  # in groups
 
 
 def test_holm_by_hand() -> None:

@@ -2,22 +2,71 @@ from __future__ import annotations
 
 import pytest
 
+from driftrank.clickmodels import CM, PBM
 from driftrank.environments.registry import environments, parse_environment, takes_queries
-from driftrank.experiments.leaderboards.suite import SUITE, TRAFFIC, TRAFFIC_RUNS, places
+from driftrank.experiments.leaderboards.places import TRAFFIC_RUNS, places
+from driftrank.experiments.leaderboards.suite import CHANGE, CHANGES, ENTRIES, PARTS, TRAFFIC
 from driftrank.queries import Queries, yandex_like
 
 QUERIES = yandex_like(3)
 
 
 def test_names() -> None:
-    assert len({entry.name for entry in (*SUITE, *TRAFFIC)}) == len(SUITE) + len(TRAFFIC)
-    # of the test problems of theorems, which are made to be hard, there are none; Replay needs a log
-    assert {entry.environment for entry in SUITE} == set(environments()) - {"BLB", "LowerBound", "Replay", "Traffic"}
+    assert len(ENTRIES) == sum(len(part.entries) for part in PARTS.values())
+    assert not set(ENTRIES) & set(PARTS)
+    # of the test problems of theorems, which are made to be hard, there are none; others need a log or a data set
+    without = {"BLB", "LowerBound", "Replay", "LearningToRank", "Traffic"}
+    assert {entry.environment for entry in CHANGE} == set(environments()) - without
     assert {entry.environment for entry in TRAFFIC} == {"Traffic"}
 
 
+def test_parts_by_name() -> None:
+    found = places(["users", "Abrupt"], QUERIES, 3, 1000, 1)
+    assert [place.name for place in found] == [*(entry.name for entry in PARTS["users"].entries), "Abrupt"]
+    assert {place.part for place in found} == {"users", "change"}
+
+
+def test_users_click_by_their_models() -> None:
+    found = {place.name: place for place in places(["users"], QUERIES, 3, 100_000, 1)}
+    place = found["PBM-1-K10"]
+    assert place.environment.k == place.k == 10
+    assert place.environment.users() == PBM(examination=(1, 0.5, 0.3333, 0.25, 0.2, 0.1667, 0.1429, 0.125, 0.1111, 0.1))
+    assert {p.horizon for p in found.values()} == {20_000}
+    assert not any(isinstance(p.environment.users(), CM) for p in found.values())
+    assert {p.environment.users().objective for p in found.values()} == {"clicks"}
+    assert "--k 10 --click-model 'PBM:examination=[1;0.5;" in place.options
+    assert place.options.endswith("--horizon 20000")
+    for name in ("PBM-0.5", "PBM-1", "UBM", "DBN", "DCM"):
+        assert len(found[f"{name}-breaks"].environment.breakpoints(20_000)) == 4
+
+
+def test_sizes_and_times() -> None:
+    found = {place.name: place for place in places(["sizes"], QUERIES, 3, 100_000, 2, seed=5)}
+    sizes = {name: (len(p.environment.attraction(1)), p.environment.k) for name, p in found.items()}
+    assert sizes["Items-50"] == (50, 5)
+    assert sizes["Items-200"] == (200, 10)
+    assert found["Items-50"].environment.names[0] == "yandex-like-5-0-50"
+    assert found["Short-200-change"].environment.breakpoints(found["Short-200-change"].horizon) == [100]
+    assert found["Short-200"].runs == 2 * 20
+    assert found["Fast-all"].environment.breakpoints(350) == [100, 200, 300]
+    assert found["Blips"].environment.breakpoints(2100) == [970, 1000, 1970, 2000]
+    assert max(found["Rare"].environment.attraction(1)) < 0.02
+    # short runs stay short, and as long, whatever the horizon
+    assert {p.name: p.horizon for p in places(["sizes"], QUERIES, 3, 500, 1)}["Short-1000"] == 1000
+
+
+def test_fair_worlds_have_the_number_of_changes_that_theory_is_given() -> None:
+    for place in places(["fair"], QUERIES, 3, 100_000, 1):
+        assert len(place.environment.breakpoints(place.horizon)) == CHANGES, place.name
+
+
+def test_fewer_items_than_positions_of_the_suite() -> None:
+    (place,) = places(["PBM-1-K10"], Queries.of([[0.3, 0.2, 0.1]]), 2, 1000, 1)
+    assert place.environment.k == 3
+
+
 def test_at_the_usual_horizon_times_are_the_defaults() -> None:
-    for place in places([entry.name for entry in SUITE], QUERIES, 3, 100_000, 1):
+    for place in places([entry.name for entry in CHANGE], QUERIES, 3, 100_000, 1):
         kind, _, text = place.spec.partition(":")
         given = {"queries": QUERIES, "k": 3} if takes_queries(kind) else {}
         unchanged = ("boost", "shape", "regimes", "announced", "n_queries", "K")
@@ -41,13 +90,13 @@ def test_everything_is_scaled(horizon: int) -> None:
 def test_as_many_runs_everywhere() -> None:
     everything = places([], QUERIES, 3, 1000, 4)
     assert {place.runs for place in everything if place.environment.traffic} == {4 * TRAFFIC_RUNS}
-    found = [place for place in everything if not place.environment.traffic]
+    found = [place for place in everything if place.part == "change"]
     assert {place.runs * len(place.environment.queries) for place in found} == {12}
     assert {place.name for place in found if place.runs != 4} == {"LowCTR", "GarivierMoulines"}
 
 
 def test_positions() -> None:
-    found = {place.name: place.environment.k for place in places([], QUERIES, 2, 1000, 1)}
+    found = {place.name: place.environment.k for place in places(["change"], QUERIES, 2, 1000, 1)}
     assert found.pop("GarivierMoulines") == 1
     assert set(found.values()) == {2}
 

@@ -10,8 +10,9 @@ import pytest
 
 import driftrank as dr
 from driftrank.experiments import Leaderboard, leaderboard
-from driftrank.experiments.leaderboards.leaderboard import _Plan, chosen_policies
+from driftrank.experiments.leaderboards.leaderboard import _Plan
 from driftrank.experiments.leaderboards.page import write_page
+from driftrank.experiments.simulation.folder import Journal
 from driftrank.policies.registry import default_policy
 
 SPEC = "Traffic:n_queries=9,candidates=6,K=2,catalogue=20,shuffle=100"
@@ -36,37 +37,35 @@ def board(folder: Path) -> Leaderboard:
 @pytest.mark.slow
 def test_a_leaderboard_of_its_own(board: Leaderboard) -> None:
     assert board.environments == ["BLB"]
-    assert board.traffic is not None
-    assert board.traffic.environments == [SPEC]
+    assert list(board.parts) == ["traffic"]
+    traffic = board.parts["traffic"]
+    assert traffic.environments == [SPEC]
     assert set(board.policies) == {type(default_policy()).__name__, "CascadeTS", "StaticOracle"}
-    assert "StaticOracle" not in board.traffic.policies
-    (arena,) = board.traffic.arenas
+    assert "StaticOracle" not in traffic.policies
+    (arena,) = traffic.arenas
     assert arena.obstacles == {"StaticOracle": "StaticOracle: cannot run in Traffic, which has many queries"}
     assert {c.environment for c in board.comparisons} == {"BLB"}
-    assert {c.environment for c in board.traffic.comparisons} == {SPEC}
+    assert {c.environment for c in traffic.comparisons} == {SPEC}
 
 
 def test_gains_are_those_of_a_simulation(board: Leaderboard) -> None:
     world = dr.environments.Traffic(n_queries=9, candidates=6, K=2, catalogue=20, shuffle=100)
     alone = dr.simulate("CascadeTS", world, horizon=300, runs=5, progress=False)
     (whole,) = alone.against_caller("CascadeTS", [0, 300])
-    assert board.traffic is not None
-    (arena,) = board.traffic.arenas
+    (arena,) = board.parts["traffic"].arenas
     assert arena.gain("CascadeTS") == pytest.approx((whole.gain, whole.error))
-    assert board.traffic.regret("CascadeTS", SPEC)[0] == pytest.approx(whole.regret)
-    assert f"{whole.gain:+.4f}" in str(board.traffic.gains())
+    assert board.parts["traffic"].regret("CascadeTS", SPEC)[0] == pytest.approx(whole.regret)
+    assert f"{whole.gain:+.4f}" in str(board.parts["traffic"].gains())
 
 
 def test_saved_and_loaded(board: Leaderboard, folder: Path) -> None:
     loaded = Leaderboard.load(folder)
-    assert loaded.traffic is not None
-    assert board.traffic is not None
-    assert loaded.traffic.gains().rows == board.traffic.gains().rows
+    assert loaded.parts["traffic"].gains().rows == board.parts["traffic"].gains().rows
     assert loaded.summary() == board.summary()
     assert loaded.policies == board.policies
     saved = json.loads((folder / "summary.json").read_text())
-    assert saved["traffic"]["policies"]["CascadeTS"]["environments"][SPEC]["gain"]["mean"] == pytest.approx(
-        board.traffic.arenas[0].gain("CascadeTS")[0]
+    assert saved["parts"]["traffic"]["policies"]["CascadeTS"]["environments"][SPEC]["gain"]["mean"] == pytest.approx(
+        board.parts["traffic"].arenas[0].gain("CascadeTS")[0]
     )
 
 
@@ -84,14 +83,32 @@ def test_on_the_page(board: Leaderboard, folder: Path) -> None:
     assert sum(SPEC.split(":")[0] in line for line in (folder / "table.csv").read_text().splitlines()) == 2
 
 
+def test_more_runs_take_the_earlier_ones(board: Leaderboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a leaderboard with fewer runs only the others are made, in Traffic too."""
+    leaderboard(folder=tmp_path, **SMALL)
+    made: dict[str, int] = {}
+    add = Journal.add
+
+    def noting(self: Journal, unit: Any, *args: Any) -> None:
+        made[self.result.environment] = made.get(self.result.environment, 0) + len(unit.runs)
+        add(self, unit, *args)
+
+    monkeypatch.setattr(Journal, "add", noting)
+    more = leaderboard(folder=tmp_path, resume=True, runs=2, **SMALL)
+    assert made == {"Traffic": 2 * 5, "BLB": 3 * 2}
+    (before,), (after,) = (x.parts["traffic"].arenas for x in (board, more))
+    assert (after.result.values[..., :5, :] == before.result.values).all()
+    assert after.caller[:5] == before.caller
+
+
 def test_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Of all policies, those that cannot run are named with the reason; one that was asked for is refused."""
-    few = [p for p in chosen_policies() if p.spec in ("CascadeTS", "StaticOracle") or p == default_policy()]
-    monkeypatch.setattr("driftrank.experiments.leaderboards.leaderboard.chosen_policies", lambda given, begun: few)
+    few = [default_policy().spec, "CascadeTS", "StaticOracle"]
+    monkeypatch.setattr("driftrank.experiments.leaderboards.policies.usual", lambda part: few)
     alone = SMALL | {"environments": [SPEC]}
     made = leaderboard(**alone | {"policies": []})
-    assert made.traffic is None
-    assert made.with_caller is made
+    assert made.parts == {}
+    assert made.with_caller
     assert made.environments == [SPEC]
     assert "StaticOracle" not in made.policies
     write_page(made, tmp_path, ["driftrank"])
@@ -99,4 +116,4 @@ def test_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert "StaticOracle: cannot run in Traffic" in page
     assert page.count("| environment |") == 1
     with pytest.raises(ValueError, match="StaticOracle: cannot run in Traffic"):
-        leaderboard(**alone)
+        leaderboard(**alone | {"policies": ["StaticOracle"]})

@@ -1,0 +1,105 @@
+"""Put the figures of a leaderboard into the documentation.
+
+    driftrank leaderboard && python benchmarks/publish.py out/leaderboard
+
+The page and its figure become docs/explanation/leaderboard.md and docs/images/leaderboard.png; what is between the
+marks "leaderboard: begin" and "leaderboard: end" in docs/explanation/default-policy.md is replaced by the losses of the
+default policy, and by tables about the parts "users" and "fair".
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from driftrank.experiments import Leaderboard
+from driftrank.experiments.leaderboards.arena import Arena
+from driftrank.experiments.leaderboards.findings import amount, losses, plus_minus
+from driftrank.experiments.leaderboards.policies import BY_THEORY, TUNED
+from driftrank.reporting.table import Table
+
+DOCS = Path(__file__).parents[1] / "docs"
+BEGIN, END = "<!-- leaderboard: begin -->", "<!-- leaderboard: end -->"
+#: at their defaults, the rivals that the default policy is measured by
+RIVALS = ("CascadeTS", "GLRTCascadeKLUCB", "CascadeSWTS")
+
+
+def lost(arena: Arena, label: str) -> float:
+    """The part of the clicks that a policy loses in the second half of a run."""
+    regret, reward = (
+        arena.result.between(label, arena.result.horizon // 2, measure=measure)[0] for measure in ("regret", "reward")
+    )
+    return regret / (regret + reward)
+
+
+def least(board: Leaderboard, specs: Iterable[str], arena: Arena) -> tuple[str, float] | None:
+    """Of some policies, the one with the least regret in an environment, by its spec."""
+    there = [(label, spec) for label, spec in board.specs.items() if spec in specs and board.ran(label, arena.name)]
+    return min(((spec, board.regret(label, arena.name)[0]) for label, spec in there), key=lambda x: x[1], default=None)
+
+
+def cell(found: tuple[str, float] | None) -> str:
+    return f"{amount(found[1])} ({found[0].partition(':')[0]})" if found else "–"
+
+
+def users_table(board: Leaderboard) -> Table:
+    """Users who click several times: the default policy beside its rivals and the best of all."""
+    rows = []
+    for arena in board.arenas:
+        own = board.regret(board.default, arena.name)
+        rival = least(board, RIVALS, arena)
+        best = board.best(arena.name)
+        ratio = f"{own[0] / rival[1]:.2f}" if rival else "–"
+        everyone = f"{amount(board.regret(best, arena.name)[0])} ({best})"
+        rows.append((arena.name, plus_minus(*own), f"{lost(arena, board.default):.1%}", cell(rival), ratio, everyone))
+    names = ("users", board.default, "clicks lost in the second half", "best rival", "ratio", "best of all policies")
+    return Table(names, rows, (None, "", "", "", "", ""))
+
+
+def fair_table(board: Leaderboard) -> Table:
+    """Worlds with changes: the default policy beside the best rival, however its parameters were chosen."""
+    restarted = [spec for spec in board.specs.values() if spec.startswith("OracleRestart")]
+    rows = [
+        (arena.name.removesuffix("-fair"), plus_minus(*board.regret(board.default, arena.name)),
+         *(cell(least(board, specs, arena)) for specs in (TUNED, BY_THEORY, TUNED.values())),
+         cell(least(board, restarted, arena)))
+        for arena in board.arenas
+    ]  # fmt: skip
+    names = ("environment", board.default, "best rival, defaults", "theory", "tuned", "knows every change")
+    return Table(names, rows, (None, *[""] * 5))
+
+
+def block(board: Leaderboard) -> str:
+    """The text between the marks."""
+    parts = {part.part: part for part in board.every_part}
+    texts = [f"- {text}" for text in losses(board)]
+    if "users" in parts:
+        texts += ["", users_table(parts["users"]).to_markdown().rstrip()]
+    if "fair" in parts:
+        texts += ["", fair_table(parts["fair"]).to_markdown().rstrip()]
+    return "\n".join(texts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--docs", type=Path, default=DOCS)
+    options = parser.parse_args()
+    docs = options.docs
+    page = (options.folder / "leaderboard.md").read_text(encoding="utf-8")
+    page = page.replace("](leaderboard.png)", "](../images/leaderboard.png)")
+    (docs / "explanation" / "leaderboard.md").write_text(page, encoding="utf-8")
+    shutil.copyfile(options.folder / "leaderboard.png", docs / "images" / "leaderboard.png")
+    path = docs / "explanation" / "default-policy.md"
+    text = path.read_text(encoding="utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise SystemExit(f"{path}: the marks {BEGIN} and {END} are missing")
+    path.write_text(f"{before}{BEGIN}\n{block(Leaderboard.load(options.folder))}\n{END}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""The policies of a leaderboard: those of each part, all of it data, or those that were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from driftrank.experiments.leaderboards.suite import CHANGES
+from driftrank.policies.base import Policy
+from driftrank.policies.registry import PolicyLike, as_policies, default_policy, parse_policy
+from driftrank.policies.registry import policies as known_policies
+
+#: rivals with the freedom that CascadeRegimeTS takes: in the cascade model the order of a list costs nothing
+ANY_ORDER = ("CascadeTS:order=increasing", "GLRTCascadeKLUCB:order=increasing")
+#: a rival that learns from every click
+EVERY_CLICK = ("CascadeTS:feedback=last",)
+#: references that know the truth, shown separately. One that shows the best list at every step has no regret.
+RESTARTED = ("OracleRestart", "OracleRestart:base=CascadeTS(order=increasing,a0=0.5,b0=0.5)")
+ORACLES = (*RESTARTED, "StaticOracle")
+
+#: the best rivals, by the best of eight settings for each on development worlds: `python benchmarks/fair.py tune`
+TUNED = {
+    "CascadeTS": "CascadeTS:order=increasing",
+    "CascadeSWUCB": "CascadeSWUCB:order=increasing,window=1000,epsilon=0.02",
+    "CascadeDUCB": "CascadeDUCB:order=increasing,discount=0.99975,epsilon=0.02",
+    "CascadeSWTS": "CascadeSWTS:order=increasing,window=2000",
+    "CascadeSWKLUCB": "CascadeSWKLUCB:order=increasing,window=4000",
+    "GLRTCascadeKLUCB": "GLRTCascadeKLUCB:order=increasing,explore=0.01",
+}
+#: those whose parameters theory derives from the number of changes
+BY_THEORY = tuple(f"{name}:n_breakpoints={CHANGES}" for name in TUNED if name != "CascadeTS")
+
+
+def usual(part: str) -> list[str]:
+    """The policies of a part: all that can run there with default parameters, and what is fair beside them.
+
+    >>> usual("fair")[:3]
+    ['PriorRegimeTS', 'CascadeRegimeTS', 'CascadeTS']
+    """
+    first = default_policy().spec
+    if part == "fair":
+        same = f"OracleRestart:base={first}(vigilance=0.0)"
+        return [first, "CascadeRegimeTS", *TUNED, *BY_THEORY, *TUNED.values(), *RESTARTED, same]
+    known = known_policies()
+    once = [name for name, p in known.items() if not p.oracle and p.click_model == "CM"]
+    if part == "users":
+        several = [name for name, p in known.items() if not p.oracle and p.click_model != "CM"]
+        return [*once, *several, *EVERY_CLICK, *ANY_ORDER, *ORACLES]
+    return [*once, *(() if part == "traffic" else ANY_ORDER), *ORACLES]
+
+
+def chosen_policies(
+    given: PolicyLike | Iterable[PolicyLike], parts: Iterable[str], begun: Sequence[str] = ()
+) -> dict[str, list[Policy]]:
+    """By part: those given and the default policy, or the usual ones. The usual ones of all parts stand for no choice.
+
+    A leaderboard that was ``begun`` with those given, perhaps by a version with another default, is continued with
+    these.
+    """
+    chosen = as_policies(given)
+    by_part = {part: [parse_policy(spec) for spec in usual(part)] for part in parts}
+    if not chosen or {p.spec for p in chosen} == {p.spec for p in together(by_part)}:
+        return by_part
+    first = default_policy()
+    if first not in chosen and [p.spec for p in chosen] != list(begun):
+        chosen = [first, *chosen]
+    return dict.fromkeys(by_part, chosen)
+
+
+def together(by_part: dict[str, list[Policy]]) -> list[Policy]:
+    """The policies of all parts, each once; one that was given twice stays twice."""
+    found: list[Policy] = []
+    for policies in by_part.values():
+        found += policies if not found else [policy for policy in policies if policy not in found]
+    return found

@@ -1,0 +1,53 @@
+"""The script that puts the figures of a leaderboard into the documentation."""
+
+from __future__ import annotations
+
+import runpy
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from driftrank.experiments import Leaderboard
+from driftrank.experiments.leaderboards.page import write_page
+
+ROOT = Path(__file__).parents[3]
+SCRIPT = ROOT / "benchmarks" / "publish.py"
+OLD = ROOT / "tests" / "experiments" / "simulation" / "folders_0.1.0" / "leaderboard" / "complete"
+pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="needs the repository's benchmarks")
+
+
+def test_figures_are_put_between_the_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    board = Leaderboard.load(OLD)
+    folder = shutil.copytree(OLD, tmp_path / "out")
+    write_page(board, folder, ["driftrank", "leaderboard"])
+    docs = tmp_path / "docs"
+    (docs / "explanation").mkdir(parents=True)
+    (docs / "images").mkdir()
+    page = docs / "explanation" / "default-policy.md"
+    shutil.copyfile(ROOT / "docs" / "explanation" / "default-policy.md", page)
+    before, _, after = page.read_text(encoding="utf-8").partition("<!-- leaderboard: begin -->")
+    monkeypatch.setattr(sys, "argv", ["publish.py", str(folder), "--docs", str(docs)])
+    runpy.run_path(str(SCRIPT), run_name="__main__")
+    published = page.read_text(encoding="utf-8")
+    assert published.startswith(f"{before}<!-- leaderboard: begin -->\n- Users who change: beaten in")
+    assert published.endswith(after.partition("<!-- leaderboard: end -->")[2])
+    shown = (docs / "explanation" / "leaderboard.md").read_text(encoding="utf-8")
+    assert "](../images/leaderboard.png)" in shown
+    assert (docs / "images" / "leaderboard.png").stat().st_size > 0
+
+
+def test_tables() -> None:
+    script = runpy.run_path(str(SCRIPT))
+    board = Leaderboard.load(OLD)
+    (users, fair) = (script[f"{name}_table"](board) for name in ("users", "fair"))
+    assert [row[0] for row in users.rows] == board.environments
+    for row, arena in zip(users.rows, board.arenas, strict=True):
+        regret, reward = (
+            arena.result.values_of(board.default, measure)[..., -1].mean() for measure in ("regret", "reward")
+        )
+        assert row[2].endswith("%")
+        assert 0.0 < script["lost"](arena, board.default) < 2 * regret / (regret + reward)
+        assert row[5].endswith(f"({board.best(arena.name)})")
+    assert all(row[2] == "–" for row in fair.rows)  # none of the rivals is in this leaderboard
