@@ -19,6 +19,10 @@ from driftrank.validation import check_choice, check_known
 DURABILITIES = ("full", "relaxed")
 
 
+#: above every number of an entry
+LAST = 2**63 - 1
+
+
 class LogEntry(NamedTuple):
     """An entry of the log."""
 
@@ -61,6 +65,14 @@ class Damage(NamedTuple):
 
 class StoreError(OSError):
     """An operation that failed and changed nothing; the message is the reason, in one line."""
+
+
+class StoreUnknown(StoreError):
+    """The connection was lost, and with it the outcome: it may have been done. The same ids settle it later."""
+
+
+class LogCut(StoreError):
+    """Entries that were read are not in the log any more: whoever has read them must begin again."""
 
 
 class StoreFull(StoreError):
@@ -145,8 +157,11 @@ class Store(ABC):
         """Those of ``ids`` that are in the log."""
 
     @abstractmethod
-    def put_snapshots(self, snapshots: Sequence[Snapshot], gone: Sequence[str] = ()) -> None:
-        """Delete the snapshots named in ``gone``, then write these, replacing those of the same names."""
+    def put_snapshots(self, snapshots: Sequence[Snapshot], gone: Sequence[str] = (), *, before: int = LAST) -> None:
+        """Delete the snapshots named in ``gone`` with numbers below ``before``, then write these.
+
+        A snapshot replaces one of the same name, unless that has a higher number.
+        """
 
     @abstractmethod
     def get_snapshot(self, name: str) -> Snapshot | None:

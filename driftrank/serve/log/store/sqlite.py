@@ -14,6 +14,7 @@ import msgspec
 
 from driftrank.serve.log.store.base import (
     DURABILITIES,
+    LAST,
     Damage,
     LogEntry,
     Snapshot,
@@ -149,14 +150,14 @@ class SQLiteStore(Store):
         self.last = max([self.last, *(seq for seq, new in settled if new)])
         return settled
 
-    def put_snapshots(self, snapshots: Sequence[Snapshot], gone: Sequence[str] = ()) -> None:
+    def put_snapshots(self, snapshots: Sequence[Snapshot], gone: Sequence[str] = (), *, before: int = LAST) -> None:
         rows: list[Any] = []
         for name, seq, body in snapshots:
             rows += (name, seq, checksum(seq, name.encode(), body), body)
         with self._writing, self._errors():
             with self._transaction() if gone else contextlib.nullcontext():  # one statement is atomic by itself
                 for names in parts(gone):
-                    self._writer.execute(delete_snapshots(capacity(len(names))), padded(names, 1))
+                    self._writer.execute(delete_snapshots(capacity(len(names))), [*padded(names, 1), before])
                 self._insert(upsert_snapshots, rows, _MAX_SNAPSHOTS)
             self._bound_wal()
 
