@@ -68,6 +68,8 @@ COUNTERS = {
     "changes_detected": Family("Changes of users' preferences that policies detected.", ("ranker",)),
     "records_appended": Family("Records appended to the log; divided by driftrank_commit_duration_seconds_count, "
                                "records per commit."),
+    "records_followed": Family("Records of other services that were taken in."),
+    "begun_again": Family("Times that the log was cut behind this service, which began again."),
     "store_errors": Family("Commits, reads or snapshots that failed, by kind of error.", ("kind",)),
     "replayed_records": Family("Records replayed at start-up, after the snapshots."),
     "snapshots_written": Family("Snapshots of queries written to the store."),
@@ -96,6 +98,10 @@ GAUGES = {
     "store_bytes": Family("Size of the store on disk."),
     "commit_queue_length": Family("Records waiting to be stored."),
     "connections": Family("Open connections."),
+    "follow_age_seconds": Family("Time since the log was last read, if other services write to it, too."),
+    "appends_in_doubt": Family("Appends whose connection was lost, so that ids had to settle their outcome."),
+    "last_record": Family("The last record of the log that was taken in."),
+    "keeper": Family("1 if this service ends feedback windows, takes checkpoints and forgets old records."),
     "replay_seconds": Family("Duration of the replay at start-up."),
 }
 

@@ -51,6 +51,8 @@ class Transfer:
         trial = _Trial({}, ranker.shared.copy() if ranker.shared else None)
         slices = Slices()
         for n, row in enumerate(rows):
+            if row.query not in trial.learners:
+                await service.hold(name, [row.query])
             try:
                 record = self._warm(ranker, row, now, trial, f"{batch}/{n}")
             except ValueError as error:

@@ -9,7 +9,20 @@ from typing import NamedTuple
 
 from msgspec import DecodeError
 
-from driftrank.serve.log.records import Activated, Final, Lost, Ranked, RankerDeleted, RankerSet, Record, decode
+from driftrank.serve.log.records import (
+    Activated,
+    Clicked,
+    Collected,
+    Final,
+    Lost,
+    Ranked,
+    RankerDeleted,
+    RankerSet,
+    Record,
+    collected_with,
+    decode,
+    with_collected,
+)
 from driftrank.serve.log.store.base import LogReader, StoreDamaged
 from driftrank.wire import ItemId
 
@@ -46,6 +59,7 @@ class EndedLists:
     def __init__(self, log: LogReader, ranker: str, after: int = 0) -> None:
         self._log, self._ranker, self._after = log, ranker, after
         self._open: dict[str, tuple[int, float, Ranked]] = {}  # by event id: the opening record (0: none), when
+        self._collected: dict[str, Collected] = {}  # by event id: clicks that count at the end
         self._created: float = 0  # the first record of the ranker, if known; infinite: it is deleted
         self.first = 0  #: the oldest record of the log; 0: it has none, or is not read yet
         self.last = 0  #: the last record read
@@ -90,8 +104,11 @@ class EndedLists:
         elif isinstance(record, Activated):
             if record.event_id in self._open:
                 self._open[record.event_id] = seq, record.time, self._open[record.event_id][2]
+        elif isinstance(record, Clicked):
+            if record.event_id in self._open:
+                self._collected[record.event_id] = collected_with(self._collected.get(record.event_id), record)
         elif isinstance(record, Final):
-            return self._ended(seq, record)
+            return self._ended(seq, with_collected(record, self._collected.pop(record.event_id, None)))
         elif isinstance(record, Lost):
             for event_id in [e for e, (opened_by, _, _) in self._open.items() if opened_by == record.start]:
                 del self._open[event_id]
@@ -100,6 +117,7 @@ class EndedLists:
             for _ in self._open:
                 self._leave_out(seq, "open when the ranker was deleted")
             self._open.clear()
+            self._collected.clear()
             self._created = math.inf
         return None
 

@@ -5,7 +5,7 @@ Tags and the names in the stored JSON are a promise: a later version reads the s
 
 from __future__ import annotations
 
-from msgspec import UNSET, Struct, UnsetType, field, json
+from msgspec import UNSET, Struct, UnsetType, field, json, structs
 
 from driftrank.wire import ItemId, RankerSettings
 
@@ -72,6 +72,9 @@ class Final(Struct, frozen=True, tag="final", tag_field="kind", omit_defaults=Tr
     clicks: list[int] = []
     shown: int | None = None
     client_time: float | str | None = field(name="said", default=None)
+    #: by the end of the feedback window: clicks collected up to this record count, also those that came after it was
+    #: written and before it was in the log
+    window_over: bool = field(name="over", default=False)
 
 
 class Withdrawn(Struct, frozen=True, tag="withdrawn", tag_field="kind"):
@@ -157,6 +160,24 @@ class SharedImported(Struct, frozen=True, tag="shared-imported", tag_field="kind
     ranker: str
     time: float
     state: bytes
+
+
+#: clicks on an impression so far, and the number of items shown; None: all
+Collected = tuple[list[int], int | None]
+
+
+def collected_with(before: Collected | None, record: Clicked) -> Collected:
+    """Clicks collected so far, with those of a record: neither a click nor an observation can be taken back."""
+    clicks, shown = before or ([], 0)
+    shown = None if shown is None or record.shown is None else max(shown, record.shown)
+    return sorted({*clicks, *record.clicks}), shown
+
+
+def with_collected(final: Final, collected: Collected | None) -> Final:
+    """The end of an impression with the clicks that were collected before it, if it is that of its feedback window."""
+    if collected is None or not final.window_over:
+        return final
+    return structs.replace(final, how="feedback", clicks=collected[0], shown=collected[1])
 
 
 Record = (

@@ -33,6 +33,7 @@ class _SavedRanker(Struct):
     shared: int | UnsetType = UNSET  #: the record of the snapshot of the shared model, if it has learnt anything
     withdrawn: dict[str, float] | UnsetType = UNSET
     sizes: list[tuple[int, int]] | UnsetType = UNSET
+    history: list[tuple[int, int, float]] | UnsetType = UNSET
 
 
 class _Saved(Struct):
@@ -55,7 +56,7 @@ class Checkpoint(NamedTuple):
             name: _SavedRanker(
                 r.created, r.settings, r.since, r.queries, r.impressions, r.steps, r.clicks, r.waiting.to_bytes(),
                 r.collected, r.deferred, r.chosen, r.shared_seq or UNSET, r.withdrawn or UNSET,
-                r.sizes or UNSET,
+                r.sizes or UNSET, r.history if len(r.history) > 1 else UNSET,
             )
             for name, r in self.rankers.items()
         }  # fmt: skip
@@ -76,6 +77,7 @@ def _ranker(name: str, saved: _SavedRanker) -> Ranker:
     out.collected, out.deferred = saved.collected, saved.deferred
     out.shared_seq = saved.shared or 0
     out.withdrawn, out.sizes = saved.withdrawn or {}, saved.sizes or []
+    out.history = saved.history or [(saved.since, saved.settings.k, out.item_retention)]
     return out
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+
+from msgspec import structs
 
 from driftrank.policies.base import Policy
 from driftrank.policies.learner.learner import Learner, keeps_learning
@@ -39,12 +42,16 @@ class Ranker:
         self.deferred: dict[int, int] = {}
         #: of this generation: the records that changed k, and k
         self.sizes: list[tuple[int, int]] = []
+        #: of this generation: the records that changed k or the retention of items, and these; with the first
+        self.history: list[tuple[int, int, float]] = []
+        self.learns_shared = True  #: False: a copy, for folding records of a single query
         self._shared: SharedModel | None = None
         self.shared_seq = 0  #: the last record from which the shared model learnt; 0: none
         self.shared_stored = 0  #: the same, of its snapshot
-        self.set(settings, chosen=chosen)
+        self.set(settings, created, chosen=chosen)
 
-    def set(self, settings: RankerSettings, *, chosen: bool) -> None:
+    def set(self, settings: RankerSettings, seq: int, *, chosen: bool) -> None:
+        """Change the settings, by record ``seq``."""
         self.settings = settings
         self.chosen = chosen  #: the policy was named, not a default
         self.policy = policy_of(settings)
@@ -54,6 +61,25 @@ class Ranker:
         self.spec = self.policy.spec
         self.feedback_window = seconds("wait", settings.wait)
         self.item_retention = seconds("forget_items", settings.forget_items)
+        if not self.history or self.history[-1][1:] != (settings.k, self.item_retention):
+            self.history.append((seq, settings.k, self.item_retention))
+
+    def for_query(self) -> Ranker:
+        """A copy without impressions, which learns for single queries only."""
+        out = copy.copy(self)
+        out.waiting, out.collected, out.withdrawn, out.deferred = WaitingImpressions(), {}, {}, {}
+        out.learns_shared, out._shared = False, None
+        return out
+
+    def go_back(self, seq: int, of: Ranker) -> None:
+        """Take the settings that ``of`` had before record ``seq``, as far as the state of a query depends on them."""
+        for since, k, retention in reversed(of.history):
+            if since < seq or since == of.history[0][0]:
+                if k != self.settings.k:
+                    self.settings = structs.replace(self.settings, k=k)
+                self.item_retention = retention
+                break
+        self.sizes = [change for change in of.sizes if change[0] < seq]
 
     def costs(self, settings: RankerSettings) -> list[str]:
         """The changed settings with which it has to begin again. k alone does not count, unless the policy's state is
@@ -77,7 +103,7 @@ class Ranker:
     @property
     def shared(self) -> SharedModel | None:
         """The model of all queries, made when first used; None if the policy has none."""
-        if self._shared is None and self.shares:
+        if self._shared is None and self.shares and self.learns_shared:
             self._shared = SharedModel(self.policy)
         return self._shared
 
@@ -131,5 +157,6 @@ class Ranker:
         """Begin a new generation, which has learnt nothing."""
         self.since = seq
         self.sizes = []
+        self.history = [(seq, self.settings.k, self.item_retention)]
         self._empty_shared()
         self.queries = self.impressions = self.steps = self.clicks = 0

@@ -27,11 +27,14 @@ from driftrank.serve.log.records import (
     SharedImported,
     Warm,
     Withdrawn,
+    collected_with,
+    with_collected,
 )
 from driftrank.serve.log.store.base import Readable, Snapshot, StoreError
 from driftrank.serve.metrics import Metrics, position_label
 from driftrank.serve.state import outcome
 from driftrank.serve.state.checkpoint import CHECKPOINT, COUNTS, Checkpoint, Counts, counts_of, shared_name
+from driftrank.serve.state.held_queries import HeldQueries
 from driftrank.serve.state.impressions import Impression, Impressions
 from driftrank.serve.state.queries import QueryKey, QueryTable
 from driftrank.serve.state.query import PreparedLearner, Query, click_positions, served_list
@@ -39,6 +42,8 @@ from driftrank.serve.state.ranker import Ranker
 from driftrank.wire import FeedbackResult, ItemId, OperationLogged
 
 _log = logging.getLogger("driftrank.serve")
+#: takes counts that are not to be counted
+UNCOUNTED = Metrics()
 #: operations that are remembered
 _OPERATIONS = 1000
 
@@ -57,7 +62,7 @@ class ModelCopy(NamedTuple):
 class State:
     """Rankers, their queries and impressions."""
 
-    def __init__(self, store: Readable, metrics: Metrics) -> None:
+    def __init__(self, store: Readable, metrics: Metrics, queries: Callable[..., QueryTable] = QueryTable) -> None:
         self._store = store
         self.metrics = metrics
         self.seq = 0  #: the last record folded
@@ -68,11 +73,12 @@ class State:
         self.needed = 0
         self.rankers: dict[str, Ranker] = {}
         self.impressions = Impressions(store)
-        self.queries = QueryTable(store, lambda: self.metrics.add("loads"))
+        self.queries = queries(store, lambda: self.metrics.add("loads"))
         #: rankers that were deleted or restarted; snapshots from before may still be stored
         self.outdated: set[str] = set()
         self.operations: list[OperationLogged] = []  #: the latest, oldest first
         self._counts: Counts | None = None  # after a record that is not folded yet
+        self._counts_all = not isinstance(self.queries, HeldQueries)  # else queries are counted in the store
         self._handlers: dict[type, Callable[[int, Any], FeedbackResult | None]] = {
             Activated: self._activated,
             Clicked: self._clicked,
@@ -101,6 +107,27 @@ class State:
         self.seq = seq
         self.clock = max(self.clock, record.time)
         return result
+
+    def follow(self, seq: int, record: Record) -> None:
+        """Fold a record that another service has written, which counts and logs it."""
+        metrics = self.metrics
+        self.metrics, self.replaying = UNCOUNTED, True
+        try:
+            self.apply(seq, record)
+        finally:
+            self.metrics, self.replaying = metrics, False
+
+    def skip(self, seq: int, record: Record, queries: HeldQueries, reason: str) -> bool:
+        """Go on after a record that could not be folded, without its query; False if it is about no query."""
+        name = getattr(record, "query", None)
+        if name is None and isinstance(record, Clicked | Final):
+            impression = self._found(record)[1]
+            name = None if impression is None else impression.ranked.query
+        if name is None:
+            return False
+        queries.fail((record.ranker, name), reason)
+        self._partial, self.seq = False, seq
+        return True
 
     def repeated(self, record: Clicked | Final) -> FeedbackResult:
         """The outcome of feedback whose record was in the log already."""
@@ -138,6 +165,8 @@ class State:
     def _learns_nothing(self, ranker: Ranker, impression: Impression) -> bool:
         """True if the impression is to be learnt from, but its query was reset since."""
         ranked = impression.ranked
+        if not self.queries.holds((ranker.name, ranked.query)):
+            return False
         return ranked.arm != "holdout" and _is_reset(impression, ranker, self.query(ranker, ranked.query))
 
     # -- impressions -----------------------------------------------------------------------------------------------
@@ -150,6 +179,8 @@ class State:
         ranker.impressions += 1
         if not record.defer:
             ranker.waiting.add(seq, record.time)
+        if not self.queries.holds((record.ranker, record.query)):
+            return
         query = self.query(ranker, record.query)
         if query is not None and query.seq >= seq:  # its snapshot includes the record
             ranker.queries += query.since == seq
@@ -196,10 +227,8 @@ class State:
             return outcome.orphan(record.event_id)
         opened_by, clicks = impression.opened_by, None
         if opened_by is not None and opened_by in ranker.waiting:
-            clicks, shown = ranker.collected.get(opened_by, ([], 0))
-            clicks = sorted({*clicks, *record.clicks})  # neither a click nor an observation can be taken back
-            shown = None if shown is None or record.shown is None else max(shown, record.shown)
-            ranker.collected[opened_by] = clicks, shown
+            ranker.collected[opened_by] = collected_with(ranker.collected.get(opened_by), record)
+            clicks = ranker.collected[opened_by][0]
             if record.clicks:
                 self._count_delay(record, impression)
         reset = self._learns_nothing(ranker, impression)
@@ -209,8 +238,9 @@ class State:
         ranker, impression = self._found(record)
         if ranker is None or impression is None:
             return outcome.orphan(record.event_id)
+        collected = ranker.collected.get(impression.opened_by or 0)
+        record = with_collected(record, collected)
         impression.final, impression.ended_by = record, seq
-        collected = impression.opened_by in ranker.collected
         waited = impression.opened_by is not None and ranker.close_window(impression.opened_by)
         ranked = impression.ranked
         holdout = ranked.arm == "holdout"
@@ -225,12 +255,16 @@ class State:
             if not holdout:
                 k = ranker.settings.k  # may have become smaller since
                 ranking = served_list(ranked, ranker.policy, k if record.shown is None else min(record.shown, k))
-                if impression.seq >= ranker.since and ranked.ranker_since in (0, ranker.since):
+                same = impression.seq >= ranker.since and ranked.ranker_since in (0, ranker.since)
+                if same:
                     _learn_shared(seq, ranker, ranking, _within(record.clicks, k))
-                query = self.query(ranker, ranked.query)
-                reset = query is None or _is_reset(impression, ranker, query)
-                if query is not None and not reset:
-                    error = self._learn(seq, record, ranked, ranker, query, ranking)
+                if self.queries.holds((record.ranker, ranked.query)):
+                    query = self.query(ranker, ranked.query)
+                    reset = query is None or _is_reset(impression, ranker, query)
+                    if query is not None and not reset:
+                        error = self._learn(seq, record, ranked, ranker, query, ranking)
+                elif same:  # whether the query was reset since is known only where it is held
+                    ranker.count_step(record.clicks)
         return outcome.counted(record, waited=waited, holdout=holdout, reset=reset, policy=ranker.policy, error=error)
 
     def _count_delay(self, record: Clicked | Final, impression: Impression) -> None:
@@ -282,6 +316,9 @@ class State:
         k = ranker.settings.k  # may have become smaller since the request
         ranking, clicks = served_list(record, ranker.policy, k), _within(record.clicks, k)
         _learn_shared(seq, ranker, ranking, clicks)
+        if not self.queries.holds((record.ranker, record.query)):
+            ranker.count_step(clicks)
+            return
         query = self.query(ranker, record.query)
         if query is not None and query.seq >= seq:
             ranker.count_step(record.clicks)
@@ -309,7 +346,7 @@ class State:
         before = ranker.settings
         new_k = before.k != record.settings.k
         begins = bool(ranker.costs(record.settings)) or (new_k and not record.keep)
-        ranker.set(record.settings, chosen=record.chosen)
+        ranker.set(record.settings, seq, chosen=record.chosen)
         discarded = (record.steps or 0) if begins else None
         self._log(seq, record, "changed", ranker, before=before, after=record.settings, discarded=discarded)
         if begins:
@@ -347,12 +384,12 @@ class State:
             self._log(seq, record, "reset", ranker, before=ranker.settings, discarded=record.steps)
             self._restart(ranker, seq)
             return
-        query = self.query(ranker, record.query)
+        key = (record.ranker, record.query)
+        query = self.query(ranker, record.query) if self.queries.holds(key) else None
         kind = "deleted" if record.gone else "reset"
         self._log(seq, record, kind, ranker, query=record.query, discarded=record.steps)
         if query is None or query.seq >= seq:
             return
-        key = (record.ranker, record.query)
         if record.gone or ranker.policy.contextual:  # features are not kept without what was learnt with them
             ranker.queries -= 1
             self.queries.delete(key)
@@ -365,7 +402,7 @@ class State:
 
     def _imported(self, seq: int, record: Imported) -> None:
         ranker = self.rankers.get(record.ranker)
-        if ranker is None:
+        if ranker is None or not self.queries.holds((record.ranker, record.query)):
             return
         query = self.query(ranker, record.query)
         if query is not None and query.seq >= seq:
@@ -402,8 +439,10 @@ class State:
     def snapshots(self, keys: Iterable[QueryKey]) -> list[Snapshot]:
         """Snapshots of the dirty ones of these queries, with the counts of the rankers."""
         self._check_whole()
-        counts = [Snapshot(COUNTS, self.seq, counts_of(self.rankers))] if self._counts is None else []
-        return counts + self.queries.snapshots(keys)
+        counts = (
+            [Snapshot(COUNTS, self.seq, counts_of(self.rankers))] if self._counts is None and self._counts_all else []
+        )
+        return counts + self.queries.snapshots(keys, self.seq)
 
     def checkpoint(self) -> Snapshot:
         """A snapshot of all but the queries and the shared models."""
@@ -430,20 +469,41 @@ class State:
 
     def restore(self) -> None:
         """Go back to the last checkpoint, if there is one; the records after it are to be folded next."""
-        snapshot, counts = self._store.get_snapshot(CHECKPOINT), self._store.get_snapshot(COUNTS)
-        if counts is not None and counts.seq > (snapshot.seq if snapshot else 0):
-            self._counts = Counts.from_bytes(counts.seq, counts.body)
+        if self._counts_all:
+            snapshot, counts = self._store.get_snapshot(CHECKPOINT), self._store.get_snapshot(COUNTS)
+            if counts is not None and counts.seq > (snapshot.seq if snapshot else 0):
+                self._counts = Counts.from_bytes(counts.seq, counts.body)
+        else:
+            snapshot = self._store.get_snapshot(CHECKPOINT)
+        while snapshot is not None:
+            checkpoint = Checkpoint.from_bytes(snapshot.body)
+            models = {
+                name: self._store.get_snapshot(shared_name(name))
+                for name, r in checkpoint.rankers.items()
+                if r.shared_seq
+            }
+            again = self._store.get_snapshot(CHECKPOINT)
+            if again is None or again.seq == snapshot.seq:
+                break
+            snapshot = again  # another service has written one meanwhile, with other models
         if snapshot is not None:
             self.seq = snapshot.seq
-            self.clock, self.rankers, self.outdated, self.operations = Checkpoint.from_bytes(snapshot.body)
+            self.clock, self.rankers, self.outdated, self.operations = checkpoint
             self.needed = self.oldest
-            for ranker in self.rankers.values():
-                if ranker.shared_seq:
-                    self._restore_shared(ranker)
+            for name, model in models.items():
+                self._restore_shared(self.rankers[name], model)
 
-    def _restore_shared(self, ranker: Ranker) -> None:
+    def begin_again(self) -> None:
+        """Forget everything, and go back to the last checkpoint."""
+        self.seq, self.clock, self.needed, self._partial = 0, 0.0, 0, False
+        self.rankers, self.outdated, self.operations = {}, set(), []
+        self.impressions = Impressions(self._store)
+        if isinstance(self.queries, HeldQueries):
+            self.queries.clear()
+        self.restore()
+
+    def _restore_shared(self, ranker: Ranker, snapshot: Snapshot | None) -> None:
         try:
-            snapshot = self._store.get_snapshot(shared_name(ranker.name))
             if snapshot is None or snapshot.seq != ranker.shared_seq:
                 raise ValueError("it is not the one that belongs to the checkpoint")
             model = SharedModel.from_bytes(snapshot.body)

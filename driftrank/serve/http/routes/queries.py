@@ -52,6 +52,8 @@ async def query(service: Service, request: Request) -> Response:
     """
     ranker, name = request.path_params["ranker"], request.path_params["query"]
     offset, limit = _integer(request, _ITEMS, "offset"), _integer(request, _ITEMS, "limit")
+    service.ranker(ranker)
+    await service.hold(ranker, [name])
     return json_response(Introspection(service).state(ranker, name, offset, limit))
 
 

@@ -88,7 +88,7 @@ class PostgresStore(SharedStore):
 
     def append_entries(self, entries: Sequence[NewEntry]) -> Appended:
         if not entries:
-            return Appended(self.last, [], 0.0)
+            return Appended(self.last, [])
         for entry in entries:
             entry.body.decode()  # ValueError unless it is UTF-8
         ids, bodies = [stored_id(entry.id) for entry in entries], [entry.body for entry in entries]
@@ -97,8 +97,7 @@ class PostgresStore(SharedStore):
         latest = max(entry.time for entry in entries)
         before, attempts = self.last, 0
         statement = self._sql(
-            "SELECT base, fresh, seqs, mine, clock"
-            " FROM {schema}.append(%b, %b, %b::bigint[], %b::bigint[], %b::int[], %s, %s)"
+            "SELECT base, fresh, seqs, mine FROM {schema}.append(%b, %b, %b::bigint[], %b::bigint[], %b::int[], %s, %s)"
         )
 
         def append(connection: Connection[Any]) -> Any:
@@ -115,7 +114,7 @@ class PostgresStore(SharedStore):
                     connection.execute("SELECT pg_logical_emit_message(true, 'driftrank', '')")
             return cursor.fetchone()
 
-        base, fresh, seqs, mine, clock = self._writer.run(append)
+        base, fresh, seqs, mine = self._writer.run(append)
         if fresh == len(entries):
             settled = [(seq, True) for seq in range(base + 1, base + fresh + 1)]
         else:
@@ -128,7 +127,7 @@ class PostgresStore(SharedStore):
         for id, (seq, new) in zip(ids, settled, strict=True):
             if new:
                 self._passed(seq, id)
-        return Appended(base, settled, clock)
+        return Appended(base, settled)
 
     def restore(self, entries: Sequence[tuple[int, NewEntry]]) -> None:
         ids = [stored_id(entry.id) for _, entry in entries]
@@ -219,9 +218,18 @@ class PostgresStore(SharedStore):
         rows = self._rows(self._writer, SELECT_AFTER, after=after, until=LAST if until is None else until, limit=limit)
         entries = intact_entries(rows, self.address)
         if entries:
+            if entries[0].seq > after + 1:  # ids that were in the log already leave gaps, too
+                forgotten = "SELECT value FROM {schema}.meta WHERE name = 'forgotten'"
+                if self._writer.run(lambda connection: self._value(connection, forgotten)) > after:
+                    raise LogCut(f"{self.address}: entries after {after} are forgotten already")
             self._passed(entries[-1].seq, rows[len(entries) - 1][1])
             self.last = max(self.last, entries[-1].seq)
         return entries
+
+    def numbered(self, seqs: Sequence[int]) -> list[LogEntry]:
+        query = "SELECT seq, id, crc, body FROM {schema}.log WHERE seq = ANY(%(seqs)b::bigint[]) ORDER BY seq"
+        rows = self._rows(self._writer, query, seqs=list(seqs))
+        return [LogEntry(seq, id.decode(), body) for seq, id, crc, body in rows if crc == checksum(id, body)]
 
     def find(self, ids: Sequence[str]) -> dict[str, LogEntry]:
         given = {stored_id(id): id for id in ids}
@@ -282,16 +290,31 @@ class PostgresStore(SharedStore):
 
     # -- several services ----------------------------------------------------------------------------------------------
 
-    def cover(self, until: int, limit: int = 10_000) -> Mapping[int, LogEntry]:
+    def cover(self, until: int, limit: int = 10_000) -> Mapping[int, LogEntry] | None:
         rows = self._rows(self._writer, SELECT_UNCOVERED, until=until, limit=limit)
+        last = rows[0][5]
+        if last is None:
+            return None
         found = {row[0]: intact_entries([row[1:5]], self.address)[0] for row in rows if row[1] is not None}
-        if not found and rows and rows[0][5] is not None:
-            advance = "UPDATE {schema}.meta SET value = greatest(value, %s) WHERE name = 'covered'"
-            self._writer.run(lambda connection: connection.execute(self._sql(advance), (rows[0][5],)))
+        if not found:
+            advance = self._sql("UPDATE {schema}.meta SET value = greatest(value, %s) WHERE name = 'covered'")
+            self._writer.run(lambda connection: connection.execute(advance, (last,)))
         return found
 
     def covered(self) -> int:
         return int(self._writer.run(lambda connection: self._value(connection, SELECT_COVERED)))
+
+    def count(self, prefix: str) -> int:
+        query = (
+            "SELECT count(*) FROM {schema}.snapshots WHERE name >= %(first)b AND name < %(end)b"
+            " AND octet_length(body) > 0"
+        )
+        first = prefix.encode()
+        return int(self._rows(self._writer, query, first=first, end=end_of_prefix(first))[0][0])
+
+    def clock(self) -> float:
+        now = "SELECT extract(epoch FROM clock_timestamp())::float8"
+        return float(self._writer.run(lambda connection: self._value(connection, now)))
 
     def lease(self, name: str, node: str, seconds: float) -> bool:
         take = self._sql(

@@ -37,11 +37,12 @@ INSERT INTO {schema}.meta VALUES ('format', {format}), ('last', 0), ('forgotten'
 _APPEND = """
 CREATE FUNCTION {schema}.append(
     ids bytea[], bodies bytea[], keys bigint[], impressions bigint[], crcs int[], latest float8, again bigint,
-    OUT base bigint, OUT fresh int, OUT seqs bigint[], OUT mine bool[], OUT clock float8)
+    OUT base bigint, OUT fresh int, OUT seqs bigint[], OUT mine bool[])
 LANGUAGE plpgsql VOLATILE AS $$
-DECLARE forgotten bigint;
+DECLARE
+    forgotten bigint;
+    clock float8 := extract(epoch FROM clock_timestamp());
 BEGIN
-    clock := extract(epoch FROM clock_timestamp());
     IF latest > clock + {ahead} THEN
         RAISE EXCEPTION 'the clock of this machine is % s ahead of the database', round((latest - clock)::numeric, 1)
             USING ERRCODE = 'datetime_field_overflow';

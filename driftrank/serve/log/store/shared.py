@@ -25,7 +25,6 @@ class Appended(NamedTuple):
 
     base: int  #: the last entry before these; all up to it can be read
     settled: list[tuple[int, bool]]  #: as of :meth:`Store.append`; number 0: about an impression that is forgotten
-    clock: float  #: of the store, in seconds since 1970
 
 
 class Wanted(NamedTuple):
@@ -63,6 +62,8 @@ class SharedStore(Store):
 
     abstract: ClassVar[bool] = True
 
+    doubts: int  #: appends whose connection was lost, so that ids had to settle their outcome
+
     def append(self, entries: Sequence[tuple[str, bytes]]) -> list[tuple[int, bool]]:
         return self.append_entries([NewEntry(*entry) for entry in entries]).settled
 
@@ -84,21 +85,35 @@ class SharedStore(Store):
 
     @abstractmethod
     def follow(self, after: int, until: int | None = None, limit: int = 5_000) -> list[LogEntry]:
-        """As :meth:`read`, up to an entry. Raises :class:`LogCut` if the entry ``after``, read before, is gone."""
+        """As :meth:`read`, up to an entry. Raises :class:`LogCut` if entries that were read before are gone, or if
+        entries after ``after`` are forgotten already.
+        """
+
+    @abstractmethod
+    def numbered(self, seqs: Sequence[int]) -> list[LogEntry]:
+        """The entries with these numbers, ascending, without those that are gone or damaged."""
 
     @abstractmethod
     def load(self, wanted: Sequence[Wanted], until: int) -> list[Loaded]:
         """Queries as of entry ``until``, all read at one time. A snapshot may be ahead of it: then it is too early."""
 
     @abstractmethod
-    def cover(self, until: int, limit: int = 10_000) -> Mapping[int, LogEntry]:
-        """The keys of entries up to ``until`` that no snapshot covers, each with an entry that names its query; at most
-        those of the next ``limit`` entries. If there are none, these entries are not looked at again.
+    def cover(self, until: int, limit: int = 10_000) -> Mapping[int, LogEntry] | None:
+        """Look at the next ``limit`` entries up to ``until``: the keys that no snapshot covers, each with an entry that
+        names its query. If all are covered, the next call goes on after these entries; None: there are no more.
         """
 
     @abstractmethod
     def covered(self) -> int:
         """All entries up to here are covered by snapshots, and so are those about older impressions."""
+
+    @abstractmethod
+    def count(self, prefix: str) -> int:
+        """The number of snapshots with a body whose names begin with ``prefix``."""
+
+    @abstractmethod
+    def clock(self) -> float:
+        """The time of the store, in seconds since 1970. Entries whose times are seconds ahead of it are refused."""
 
     @abstractmethod
     def lease(self, name: str, node: str, seconds: float) -> bool:

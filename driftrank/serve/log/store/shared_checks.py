@@ -6,14 +6,12 @@ A bench opens its store as often as it is asked to; ``check_shared_store(MyBench
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from driftrank.serve.log.store.base import LogEntry, Snapshot
-from driftrank.serve.log.store.checking import named, require, same
+from driftrank.serve.log.store.base import LogCut, LogEntry, Snapshot
+from driftrank.serve.log.store.checking import named, raises, require, same
 from driftrank.serve.log.store.shared import NewEntry, SharedStore, Wanted, query_key
-
-_SECONDS = 20
 
 
 class SharedBench(Protocol):
@@ -78,7 +76,7 @@ def check_following_up_to_an_entry(benches: SharedBenches) -> None:
         own = first.settled[0][0]
         same("of others", [entry.id for entry in one.follow(own, done.base)], ["b", "c"])
         same("the last one", one.last, done.settled[0][0])
-        require(abs(done.clock - first.clock) < _SECONDS, "the clock does not go")
+        same("by number", [entry.id for entry in one.numbered([own, done.settled[0][0], 1000])], ["a", "d"])
 
 
 def check_loading(benches: SharedBenches) -> None:
@@ -108,6 +106,7 @@ def check_loading(benches: SharedBenches) -> None:
         same("its tail, and the impression in it", [entry.id for entry in shoes.entries], ["i1", "c1", "i3", "f1"])
         same("of another key", (hats.snapshot, [entry.id for entry in hats.entries]), (None, ["x"]))
         same("nothing", none, (None, []))
+        same("number of snapshots", (store.count("q/r/"), store.count("q/s/")), (1, 0))
         (later,) = store.load([Wanted(name, key, snapshot.seq + 1)], store.last)
         same("since a later number", (later.snapshot, [e.id for e in later.entries]), (None, ["i1", "c1", "f1", "i4"]))
 
@@ -122,18 +121,30 @@ def check_forgetting_what_is_covered(benches: SharedBenches) -> None:
         ).settled
         ((end, _),) = store.append_entries([NewEntry("fb", b'{"n":3}', other, b)]).settled
         same("covered", store.covered(), 0)
-        same("keys", {k: entry.id for k, entry in store.cover(end - 1).items()}, {key: "a", other: "b"})
+        same("keys", _ids(store.cover(end - 1)), {key: "a", other: "b"})
         store.put_snapshots([Snapshot("q/r/a", end - 1, b""), Snapshot("q/r/b", end - 1, b"")])
-        same("keys", dict(store.cover(end - 1)), {})
+        same("keys", store.cover(end - 1), {})
+        same("more entries", store.cover(end - 1), None)
         same("covered, but for an impression", store.covered(), b - 1)
-        same("keys", {k: entry.id for k, entry in store.cover(end).items()}, {other: "b"})
+        same("keys", _ids(store.cover(end)), {other: "b"})
         store.put_snapshots([Snapshot("q/r/b", end, b"")])
-        same("keys", dict(store.cover(end)), {})
+        same("keys", store.cover(end), {})
         same("covered", store.covered(), end)
         same("forgotten", store.forget(b + 1), 2)
         late = store.append_entries([NewEntry("again", b"{}", other, b), NewEntry("y", b"{}", other)])
         same("about a forgotten impression", late.settled[0], (0, False))
         require(late.settled[1][1], "another entry of the batch is not new")
+
+
+def check_following_what_is_forgotten(benches: SharedBenches) -> None:
+    """Whoever is behind what was forgotten gets an error, and does not pass it over."""
+    bench = benches()
+    with bench.open() as store:
+        store.append([("a", b"{}"), ("b", b"{}"), ("c", b"{}"), ("a", b"{}")])
+        store.append([("d", b"{}")])
+        store.forget(3)
+        same("after what is forgotten", [entry.id for entry in store.follow(2)], ["c", "d"])
+        raises(LogCut, store.follow, 1)
 
 
 def check_an_impression_in_use_is_not_forgotten(benches: SharedBenches) -> None:
@@ -161,6 +172,10 @@ def check_a_lease_has_one_holder(benches: SharedBenches) -> None:
         )
         require(one.lease("keeper", "one", 0), "it cannot be given back")
         require(other.lease("keeper", "other", 60), "it does not end")
+
+
+def _ids(found: Mapping[int, LogEntry] | None) -> dict[int, str]:
+    return {key: entry.id for key, entry in (found or {}).items()}
 
 
 #: every check, by name

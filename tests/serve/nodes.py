@@ -1,0 +1,190 @@
+"""Several services on one PostgreSQL log, in one event loop; and the lists that one fold of that log gives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, NamedTuple, TypeVar
+
+from driftrank.serve.log.records import Ranked, decode
+from driftrank.serve.log.store.base import LogEntry, LogOnly
+from driftrank.serve.log.store.postgres import PostgresStore
+from driftrank.serve.metrics import Metrics
+from driftrank.serve.rank import CheckedRequest, make_impression
+from driftrank.serve.service import Service
+from driftrank.serve.settings import ServerSettings
+from driftrank.serve.state.state import State
+from driftrank.wire import Feedback, FeedbackResult, RankerSettings, RankRequest, RankResponse
+
+T = TypeVar("T")
+
+
+class Made(NamedTuple):
+    """A list as a node made it."""
+
+    position: int  #: the record up to which the node had folded the log
+    request: RankRequest
+    ranked: Ranked
+
+
+class Node(Service):
+    """A service that notes for every list what it was made from."""
+
+    def __init__(self, url: str, made: list[Made], *, clock: Any = None, **settings: Any) -> None:
+        own = {"checkpoint_seconds": 3600.0, "store": url} | settings
+        store = PostgresStore(url, durability="relaxed", patience=own.pop("patience", 10.0))
+        super().__init__(store, ServerSettings(**own), **({} if clock is None else {"clock": clock}))
+        self.made = made
+
+    def _rank(self, ranker: Any, request: RankRequest, checked: CheckedRequest, now: float) -> Any:
+        out = super()._rank(ranker, request, checked, now)
+        if not isinstance(out, Ranked):
+            self.made.append(Made(self.state.seq, request, out.record))
+        return out
+
+    async def list_of(self, query: str, event: str | None = None, items: Any = "abcdef", **how: Any) -> RankResponse:
+        (answer,) = await self.rank("default", [RankRequest(query, list(items), event_id=event, **how)])
+        return answer
+
+    async def click(self, event: str, *clicks: int, **how: Any) -> FeedbackResult:
+        (result,) = await self.feedback("default", [Feedback(event, list(clicks) or None, **how)])
+        return result
+
+    async def crash(self) -> None:
+        """End without a word: nothing is written any more."""
+        self.ready = False
+        tasks = [*self.maintenance._tasks, self._follower._task]
+        self.store.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._follower._fail_all([], OSError("crashed"))
+        self._committer._writer.shutdown()
+
+
+class Nodes:
+    """``with Nodes(url, 3) as nodes``: the services are ``nodes[0]`` to ``nodes[2]``."""
+
+    def __init__(self, url: str, n: int = 2, *, ranker: dict[str, Any] | None = None, **settings: Any) -> None:
+        self.url, self.made, self._settings = url, [], settings
+        self._runner = asyncio.Runner()
+        self.nodes: list[Node] = []
+        for number in range(n):
+            self.start(number)
+        if ranker is not None:
+            self.run(self[0].put_ranker("default", RankerSettings(**ranker), discard=True))
+            self.level()
+
+    def start(self, number: int, **settings: Any) -> Node:
+        """Start a node, or start it again."""
+        node = Node(self.url, self.made, node=f"n{number}", **(self._settings | settings))
+        self.nodes[number : number + 1] = [node]
+        self.run(node.start())
+        return node
+
+    def __getitem__(self, number: int) -> Node:
+        return self.nodes[number]
+
+    def __enter__(self) -> Nodes:
+        return self
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        try:
+            for node in self.nodes:
+                if node.ready:
+                    self.run(node.crash())
+        finally:
+            self._runner.close()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(work)
+
+    def level(self) -> None:
+        """Wait until all nodes have folded the whole log."""
+        self.run(self.reach())
+
+    async def reach(self) -> None:
+        last = max(node.store.last for node in self.nodes if node.ready)
+        for node in self.nodes:
+            if node.ready:
+                await node._follower.reach(last, 30)
+                assert node.state.seq >= last
+
+    def log(self) -> list[LogEntry]:
+        with PostgresStore(self.url) as store:
+            return store.read(0, 10_000_000)
+
+    def differences(self) -> list[str]:
+        """Lists that one fold of the log would have made otherwise, and queries that differ from it at the end."""
+        self.level()
+        return differences(self.log(), self.made, [node for node in self.nodes if node.ready], self.run)
+
+
+def differences(log: list[LogEntry], made: list[Made], nodes: list[Node], run: Any) -> list[str]:
+    served = {}
+    for entry in log:
+        record = decode(entry.body)
+        if isinstance(record, Ranked):
+            served[record.event_id] = record
+    with PostgresStore(nodes[0].settings.store) as store:
+        state = State(LogOnly(store), Metrics())
+        # lists that were never written are compared with nothing
+        wanted = sorted(
+            (one for one in made if served.get(one.ranked.event_id) is not None), key=lambda one: one.position
+        )
+        out, at = [], 0
+        for entry in [*log, None]:
+            while at < len(wanted) and (entry is None or wanted[at].position < entry.seq):
+                out += _difference(state, wanted[at], nodes[0].settings)
+                at += 1
+            if entry is not None:
+                state.apply(entry.seq, decode(entry.body))
+        assert at == len(wanted)
+        for node in nodes:
+            for key in list(node.state.queries):
+                ranker = node.state.rankers[key[0]]
+                its, ours = node.state.query(ranker, key[1]), state.query(state.rankers[key[0]], key[1])
+                if ours is None or its.to_bytes() != ours.to_bytes():
+                    out.append(f"query {key} of {node.settings.node}")
+            for name, ranker in node.state.rankers.items():
+                mine = state.rankers[name]
+                for part in ("collected", "deferred", "withdrawn", "sizes", "since", "created", "settings"):
+                    if getattr(ranker, part) != getattr(mine, part):
+                        out.append(f"{part} of ranker {name} of {node.settings.node}")
+                if ranker.waiting.to_bytes() != mine.waiting.to_bytes():
+                    out.append(f"waiting impressions of ranker {name} of {node.settings.node}")
+                if ranker.shared is not None and ranker.shared.to_bytes() != mine.shared.to_bytes():
+                    out.append(f"shared model of ranker {name} of {node.settings.node}")
+        # every query, loaded once more from snapshot and tail
+        names = {}
+        for key in state.queries:
+            names.setdefault(key[0], []).append(key[1])
+        node = nodes[0]
+        node.maintenance._memory = 10**12
+        for name, queries in names.items():
+            for key in [(name, query) for query in queries]:
+                node.state.queries.drop(key)
+                node.state.queries._absent.pop(key, None)
+            run(node.hold(name, queries))
+            for entry in store.read(state.seq):  # the keeper has gone on
+                if entry.seq <= node.state.seq:
+                    state.apply(entry.seq, decode(entry.body))
+            for query in queries:
+                its = node.state.query(node.state.rankers[name], query)
+                ours = state.query(state.rankers[name], query)
+                if its is None or its.to_bytes() != ours.to_bytes():
+                    out.append(f"query {query} of ranker {name}, loaded")
+    return out
+
+
+def _difference(state: State, made: Made, settings: ServerSettings) -> list[str]:
+    theirs, request = made.ranked, made.request
+    ranker = state.rankers.get(theirs.ranker)
+    if ranker is None:
+        return [f"{theirs.event_id}: no ranker at {made.position}"]
+    checked = CheckedRequest(settings, ranker.settings, ranker.policy, request)
+    query = state.query(ranker, request.query)
+    ours, _ = make_impression(ranker, request.query, query, checked, theirs.event_id, theirs.time, defer=request.defer)
+    return (
+        [] if ours == theirs else [f"{theirs.event_id} of query {request.query} at {made.position}: {theirs} != {ours}"]
+    )
