@@ -54,13 +54,12 @@ def yandex40(yandex40_file: Path) -> Queries:
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def postgres() -> Iterator[Cluster]:
     """A PostgreSQL server; each test uses a schema of its own."""
     if binaries() is None:
         pytest.skip("needs initdb of PostgreSQL")
-    cluster = Cluster(tmp_path_factory.mktemp("postgres"))
-    yield cluster
-    cluster.stop()
+    with Cluster() as cluster:
+        yield cluster
 
 
 def _untraced(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -30,18 +31,15 @@ def binaries() -> Path | None:
 class Cluster:
     """A server that can be killed, frozen and started again. Its address has several hosts, if it has a standby."""
 
-    def __init__(self, folder: Path, *settings: str, primary: Cluster | None = None) -> None:
+    def __init__(self, *settings: str, primary: Cluster | None = None) -> None:
         programs = binaries()
         assert programs is not None
-        self._programs, self.folder = programs, folder
+        # not in a folder of pytest, which only root could read
+        self._programs, self.folder = programs, Path(tempfile.mkdtemp(prefix="driftrank-postgres-"))
         self._settings = ["fsync=off", "max_connections=60", "listen_addresses=127.0.0.1", *settings]
         self._user = pwd.getpwnam("postgres").pw_uid if os.geteuid() == 0 else os.geteuid()  # initdb refuses root
         self.port = free_port()
-        folder.mkdir(parents=True, exist_ok=True)
-        for part in (folder, *folder.parents):
-            if part.stat().st_uid == os.geteuid() and part != Path("/"):
-                part.chmod(part.stat().st_mode | 0o711)
-        os.chown(folder, self._user, -1)
+        os.chown(self.folder, self._user, -1)
         if primary is None:
             options = ["-A", "trust", "-U", "driftrank", "--no-sync", "--locale=C", "-E", "UTF8"]
             self._program("initdb", *options, "-D", self.data)
@@ -50,14 +48,21 @@ class Cluster:
             self._program("pg_basebackup", "-R", "--no-sync", "-c", "fast", "-d", source, "-D", self.data)
         self.start()
 
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
     @property
     def data(self) -> str:
         return str(self.folder / "data")
 
     def _program(self, name: str, *arguments: str) -> None:
-        subprocess.run(
-            [str(self._programs / name), *arguments], user=self._user, check=True, capture_output=True, cwd="/"
-        )
+        command = [str(self._programs / name), *arguments]
+        done = subprocess.run(command, user=self._user, capture_output=True, text=True, cwd="/")
+        assert done.returncode == 0, done.stderr
 
     def start(self) -> None:
         command = [str(self._programs / "postgres"), "-D", self.data, "-p", str(self.port), "-k", str(self.folder)]

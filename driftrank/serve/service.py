@@ -65,12 +65,17 @@ from driftrank.wire import (
     RankRequest,
     RankResponse,
     SharedState,
+    route_of,
 )
 
 _log = logging.getLogger("driftrank.serve")
 _NOT_READY = "the service is starting or stopping"
 #: seconds after which it is logged that a policy is being compiled: compiled ones are loaded by then
 _SOON = 2.0
+
+
+#: seconds that a request waits at most for what its client has seen at another node
+_MOST_BEHIND = 0.2
 
 
 class StartReplay(NamedTuple):
@@ -271,6 +276,16 @@ class Service:
             self._now = max(self._clock(), self.state.clock, self._now)
         return self._now
 
+    @property
+    def position(self) -> int | None:
+        """The last record that was folded, if others write to the log, too."""
+        return None if self._follower is None else self.state.seq
+
+    async def reach(self, seq: int) -> None:
+        """Wait a moment for a record that the caller has seen elsewhere."""
+        if self._follower is not None and self.ready and seq > self.state.seq:
+            await self._follower.reach(seq, _MOST_BEHIND)
+
     async def hold(self, name: str, queries: Iterable[str]) -> None:
         """See that queries are in memory, if others write to the log, too; the store can be read at once otherwise."""
         if self._follower is not None:
@@ -391,6 +406,8 @@ class Service:
         event_id = request.event_id
         if event_id is None:
             event_id = f"{int(now * 1000):x}-{os.urandom(8).hex()}"
+            if self._follower is not None:  # feedback should reach the node that has the query
+                event_id += f"@{route_of(ranker.name, request.query)}"
         else:
             self._check_id("event_id", event_id)
             if (cached := self.state.cached_impression(ranker, event_id)) is not None:
