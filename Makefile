@@ -27,12 +27,13 @@ PYTEST := $(PY) -m pytest -q -n $(JOBS) --maxprocesses 8 --dist loadgroup
 # kernels as plain Python: no compiler, and they count in coverage
 INTERPRETED := NUMBA_DISABLE_JIT=1 $(PYTEST)
 # the optimiser is part of the kernels' fingerprint, so users never get what tests compiled in haste
-COMPILED := NUMBA_OPT=1 $(PYTEST) -m 'not interpreted and not slow'
+COMPILED := NUMBA_OPT=1 $(PYTEST) -m '(compiled or not interpreted) and not slow'
 
 .PHONY: test
 test: prepared ## every check: style, types, imports, wording, tests
 	@$(MAKE) lint
-	$(INTERPRETED) -m interpreted $(foreach package,clickmodels engine environments policies,tests/$(package))
+	$(INTERPRETED) -m 'interpreted and not compiled and not slow' driftrank/policies \
+		$(foreach package,clickmodels engine environments policies,tests/$(package)) tests/serve/test_service.py
 	$(COMPILED)
 
 .PHONY: test-all

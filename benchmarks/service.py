@@ -1,14 +1,14 @@
 """Measure the ranking service: under load, with many queries, and at a start from a long log. Client and server share
 the machine.
 
-    python benchmarks/service.py load [--rounds 5] [--seconds 5] [--connections 32] [--policy NAME]
+    python benchmarks/service.py load [--rounds 5] [--seconds 5] [--connections 32] [--candidates 10] [--policy NAME]
     python benchmarks/service.py queries [--queries 1000000]
     python benchmarks/service.py start [--events 10000000]
 
-``load``: rank requests and durable feedback, half and half, alternating with an echo route of the same stack (Starlette
-on uvicorn), and the median of the ratios; then latencies at half of that rate. ``queries``: one rank request for every
-query, with ten items; the memory of the server. ``start``: a service writes a log and is started again; the time that
-takes. The last two need disk space (6 GB for the defaults) under ``--folder``.
+``load``: rank requests and durable feedback, half and half, in turn to a service of each policy and to an echo route of
+the same stack (Starlette on uvicorn); the medians of the ratios; then latencies at half of the rate. ``queries``: one
+rank request for every query, with ten items; the memory of the server. ``start``: a service writes a log and is started
+again; the time that takes. The last two need disk space (6 GB for the defaults) under ``--folder``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -146,18 +147,22 @@ def post(what: str, body: dict[str, Any] | list[dict[str, Any]]) -> bytes:
 
 _EVENT = "EVENT-ID------------"
 #: encoded once, so that encoding is not measured
-_RANK = [post("rank", {"query": f"query {n}", "items": ITEMS, "event_id": _EVENT}) for n in range(QUERIES)]
 _FEEDBACK = [post("feedback", {"event_id": _EVENT, "clicks": c}) for c in ([1], [2], [], [4], [], [])]
 
 
-def pairs(run: str) -> Iterator[tuple[bytes, bytes]]:
+@cache
+def rank_requests(candidates: int) -> list[bytes]:
+    items = [f"item-{n}" for n in range(candidates)]
+    return [post("rank", {"query": f"query {n}", "items": items, "event_id": _EVENT}) for n in range(QUERIES)]
+
+
+def pairs(run: str, candidates: int) -> Iterator[tuple[bytes, bytes]]:
     """Endless pairs of a rank request and its feedback."""
-    n = 0
+    n, place, requests = 0, _EVENT.encode(), rank_requests(candidates)
     while True:
         n += 1
         event = f"{run}-{n:x}".ljust(20, "-")[:20].encode()
-        place = _EVENT.encode()
-        yield _RANK[n * 7919 % QUERIES].replace(place, event), _FEEDBACK[n % 6].replace(place, event)
+        yield requests[n * 7919 % QUERIES].replace(place, event), _FEEDBACK[n % 6].replace(place, event)
 
 
 async def connected(port: int, n: int) -> list[Connection]:
@@ -165,15 +170,15 @@ async def connected(port: int, n: int) -> list[Connection]:
     return [(await loop.create_connection(Connection, "127.0.0.1", port))[1] for _ in range(n)]
 
 
-async def maximal_rate(port: int, connections: int, seconds: float, run: str) -> float:
+async def maximal_rate(port: int, connections: int, seconds: float, requests: Iterator[tuple[bytes, bytes]]) -> float:
     """Requests per second, one at a time on each connection."""
-    source, done = pairs(run), 0
+    done = 0
     until = time.perf_counter() + seconds
 
     async def play(connection: Connection) -> None:
         nonlocal done
         while time.perf_counter() < until:
-            for request in next(source):
+            for request in next(requests):
                 await connection.ask(request)
                 done += 1
 
@@ -182,16 +187,18 @@ async def maximal_rate(port: int, connections: int, seconds: float, run: str) ->
     return done / (time.perf_counter() - began)
 
 
-async def at_a_rate(port: int, connections: int, seconds: float, rate: float, run: str) -> list[float]:
+async def at_a_rate(
+    port: int, connections: int, seconds: float, rate: float, requests: Iterator[tuple[bytes, bytes]]
+) -> list[float]:
     """Latencies in seconds at a given rate of requests, which does not depend on the answers (open loop)."""
-    source, took = pairs(run), []
+    took: list[float] = []
     free: asyncio.Queue[Connection] = asyncio.Queue()
     for connection in await connected(port, connections):
         free.put_nowait(connection)
 
     async def play(due: float) -> None:
         connection = await free.get()
-        for request in next(source):
+        for request in next(requests):
             await connection.ask(request)
             took.append(time.perf_counter() - due)
             due = time.perf_counter()
@@ -220,39 +227,41 @@ def run(work: Callable[..., Any], *args: Any) -> Any:
 # -- the measurements ------------------------------------------------------------------------------------------------
 
 
-def load(folder: Path, rounds: int, seconds: float, connections: int, policy: str | None) -> dict[str, Any]:
-    echo_port, port = free_port(), free_port()
-    config = folder / "bench.toml"
-    config.write_text(f'[rankers.default]\npolicy = "{policy}"\n' if policy else "")
-    with (
-        server([sys.executable, "-c", ECHO, str(echo_port)], echo_port) as echo,
-        server(serving(port, folder, "--config", str(config)), port) as service,
-    ):
-        rates: dict[str, list[float]] = {"echo": [], "service": []}
-        costs: dict[str, list[float]] = {"echo": [], "service": []}
+def load(
+    folder: Path, rounds: int, seconds: float, connections: int, candidates: int, policies: list[str]
+) -> dict[str, Any]:
+    with ExitStack() as servers:
+        echo = free_port()
+        ways = {"echo": (echo, servers.enter_context(server([sys.executable, "-c", ECHO, str(echo)], echo)).pid)}
+        for policy in policies or ["default"]:
+            within = folder / f"{len(ways)}"
+            within.mkdir()
+            config, port = within / "bench.toml", free_port()
+            config.write_text(f'[rankers.default]\npolicy = "{policy}"\n' if policies else "")
+            command = serving(port, within, "--config", str(config))
+            ways[policy] = port, servers.enter_context(server(command, port)).pid
+        rates: dict[str, list[float]] = {way: [] for way in ways}
+        costs: dict[str, list[float]] = {way: [] for way in ways}
         for number in range(-1, rounds):
-            ways = [("echo", echo_port, echo.pid), ("service", port, service.pid)]
-            for way, at, pid in ways if number % 2 else reversed(ways):
+            for way, (port, pid) in ways.items() if number % 2 else reversed(ways.items()):
                 before, long = cpu(pid), seconds if number >= 0 else 1.0
-                rate = run(maximal_rate, at, connections, long, f"r{number + 1}")
+                rate = run(maximal_rate, port, connections, long, pairs(f"r{number + 1}", candidates))
                 if number >= 0:
                     rates[way].append(rate)
                     costs[way].append((cpu(pid) - before) / (rate * long) * 1e6)
-        rate = statistics.median(rates["service"])
-        took = run(at_a_rate, port, 4 * connections, 2 * seconds, rate / 2, "half")
-    ratios = [b / a for a, b in zip(rates["echo"], rates["service"], strict=True)]
-    return {
-        "echo requests/s": round(statistics.median(rates["echo"])),
-        "service requests/s": round(rate),
-        "ratio": round(statistics.median(ratios), 3),
-        "ratios": [round(r, 3) for r in ratios],
-        "echo, us of CPU a request": round(statistics.median(costs["echo"])),
-        "service, us of CPU a request": round(statistics.median(costs["service"])),
-        "at requests/s": round(len(took) / (2 * seconds)),
-        "p50 ms": round(took[len(took) // 2] * 1e3, 2),
-        "p99 ms": round(took[int(len(took) * 0.99)] * 1e3, 2),
-        "p99.9 ms": round(took[int(len(took) * 0.999)] * 1e3, 2),
-    }
+        found = {way: {"requests/s": rates[way], "us of CPU a request": costs[way]} for way in ways}
+        for way in [way for way in ways if way != "echo"]:
+            for other in list(ways)[: list(ways).index(way)]:
+                ratios = [b / a for a, b in zip(rates[other], rates[way], strict=True)]
+                found[way][f"requests/s, to those of {other}"] = ratios
+        for way, (port, _) in list(ways.items())[1:]:
+            rate = statistics.median(rates[way]) / 2
+            took = run(at_a_rate, port, 4 * connections, 2 * seconds, rate, pairs("half", candidates))
+            found[way]["at requests/s"] = [len(took) / (2 * seconds)]
+            for part in (50, 99, 99.9):
+                found[way][f"p{part} ms"] = [took[int(len(took) * part / 100)] * 1e3]
+    medians = {way: {what: statistics.median(of) for what, of in all_.items()} for way, all_ in found.items()}
+    return {way: {what: float(f"{value:.4g}") for what, value in of.items()} for way, of in medians.items()}
 
 
 def queries(folder: Path, many: int, connections: int = 16, batch: int = 100) -> dict[str, Any]:
@@ -324,14 +333,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--connections", type=int, default=32)
-    parser.add_argument("--policy")
+    parser.add_argument("--candidates", type=int, default=10)
+    parser.add_argument("--policy", action="append", default=[], help="may be repeated: they are measured in turn")
     parser.add_argument("--queries", type=int, default=1_000_000)
     parser.add_argument("--events", type=int, default=10_000_000)
     parser.add_argument("--folder", type=Path, help="for the store; by default a temporary folder")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         if options.what == "load":
-            found = load(Path(folder), options.rounds, options.seconds, options.connections, options.policy)
+            found = load(Path(folder), options.rounds, options.seconds, options.connections,
+                         options.candidates, options.policy)  # fmt: skip
         elif options.what == "queries":
             found = queries(Path(folder), options.queries)
         else:

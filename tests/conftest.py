@@ -1,9 +1,10 @@
 """Fixtures, and how the tests are run.
 
 Kernels are compiled, and go to the user's cache as always: they are filed under a fingerprint, so a second run of the
-tests need not compile again. Tests marked ``interpreted`` run with ``NUMBA_DISABLE_JIT=1``, which makes kernels plain
-Python; ``make test-all`` also runs the tests of policies, service and clients that way, to count kernels in coverage,
-except those marked ``compiled``. ``tests/policies/test_compiled.py`` shows that both give the same bits.
+tests need not compile again. Tests marked ``interpreted``, unless also marked ``compiled``, and the examples of
+policies run with ``NUMBA_DISABLE_JIT=1``, which makes kernels plain Python; ``make test-all`` also runs the tests of
+policies, service and clients that way, to count kernels in coverage. ``tests/policies/test_compiled.py`` shows that
+both give the same bits.
 """
 
 from __future__ import annotations
@@ -82,6 +83,8 @@ Dispatcher.compile = _untraced(Dispatcher.compile)
 
 def _simulates(item: pytest.Item) -> bool:
     """True if a test, or a function of its file that it calls, runs the simulator: thousands of steps."""
+    if isinstance(item, pytest.DoctestItem):
+        return any("simulate" in example.source for example in item.dtest.examples)
     function = getattr(item, "function", None)
     if function is None:
         return False
@@ -100,6 +103,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _simulates(item) and not item.get_closest_marker("interpreted"):
             item.add_marker(pytest.mark.compiled)
+        elif isinstance(item, pytest.DoctestItem) and item.path.is_relative_to(HERE.parent / "driftrank" / "policies"):
+            item.add_marker(pytest.mark.interpreted)
         name = item.callspec.params.get("name") if hasattr(item, "callspec") else None
         policy_of[item] = name if isinstance(name, str) and name in known else None
         if policy_of[item] not in (None, *KINDS) and any(item.path.is_relative_to(HERE / part) for part in _OF_ALL):

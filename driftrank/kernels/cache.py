@@ -1,7 +1,8 @@
 """The directory of compiled kernels: its place, its files, its bound.
 
 An *entry* is all files of one fingerprint: an empty source file with numba's index and data, or one file for a GPU.
-Processes share the directory without locks. A file may vanish at any time: numba then compiles again.
+A process that compiles an entry holds it, so that others wait for it and need not compile it too. Nothing else is
+locked. A file may vanish at any time: numba then compiles again.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import re
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -96,6 +98,24 @@ def write_entry(path: Path, content: bytes) -> None:
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
         file.write(content)
     os.replace(file.name, path)
+
+
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Hold an entry while it is compiled: another process that needs it waits, and then finds it.
+
+    Where files cannot be locked (Windows, some network file systems) each process compiles for itself.
+    """
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(ImportError, OSError):
+            import fcntl
+
+            handle = os.open(path, os.O_RDONLY)
+            stack.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            # closing is not enough: a child of fork() has the file open too
+            stack.callback(fcntl.flock, handle, fcntl.LOCK_UN)
+        yield
 
 
 @dataclass

@@ -20,7 +20,7 @@ import numba
 import numpy as np
 from numba.core.target_extension import current_target
 
-from driftrank.kernels.cache import cache_file, is_cached, write_entry
+from driftrank.kernels.cache import cache_file, held, is_cached, write_entry
 
 # error_model="numpy": a division needs no test for zero. _nrt=False: arrays are borrowed, never counted (a reference
 # count that the compiler fails to remove costs more than the rest of a step), and kernels cannot allocate.
@@ -103,13 +103,26 @@ def specialise(template: Any, bindings: Mapping[str, Any]) -> Any:
         code = template.__code__.replace(co_filename=str(path))
         function = FunctionType(code, {**template.__globals__, **bindings}, template.__name__)
         try:
-            _specialised[digest] = numba.njit(cache=True, **OPTIONS)(function)
+            compiled: Any = numba.njit(cache=True, **OPTIONS)(function)
         except (OSError, RuntimeError):
             if path.exists():
                 raise
             _source_file(template.__name__, digest)  # another process has just removed it
-            _specialised[digest] = numba.njit(cache=True, **OPTIONS)(function)
+            compiled = numba.njit(cache=True, **OPTIONS)(function)
+        if hasattr(compiled, "compile"):  # else plain Python
+            compiled.compile = _one_at_a_time(compiled.compile, path)
+        _specialised[digest] = compiled
     return _specialised[digest]
+
+
+def _one_at_a_time(compile_or_load: Callable[..., Any], path: Path) -> Callable[..., Any]:
+    """A dispatcher's ``compile`` while the entry is held: of several processes one compiles, the others load."""
+
+    def run(signature: Any) -> Any:
+        with held(path):
+            return compile_or_load(signature)
+
+    return run
 
 
 def fingerprint(function: FunctionType, bindings: Mapping[str, Any] | None = None, more: str = "") -> str:

@@ -91,13 +91,26 @@ class Layout:
         """The beginning of every field in its row."""
         return {name: int(begin) for (name, _), (begin, _) in zip(self.fields, self.offsets, strict=True)}
 
-    def views(self, floats: NDArray[np.float64], ints: NDArray[np.int32]) -> dict[str, NDArray[Any]]:
+    def views(self, floats: NDArray[Any], ints: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """The fields as arrays of their own shape that share memory with the rows."""
         rows = (floats, ints)
-        return {
-            name: rows[f.integer][begin:end].reshape(f.shape(self.L, self.K))
-            for (name, f), (begin, end) in zip(self.fields, self.offsets, strict=True)
-        }
+        return {name: rows[integer][begin:end].reshape(shape) for name, integer, begin, end, shape in self._slices}
+
+    @cached_property
+    def _slices(self) -> list[tuple[str, bool, int, int, tuple[int, ...]]]:
+        """By field: its name, True if it is of integers, its begin and end in its row, and its shape."""
+        return [
+            (name, f.integer, begin, end, f.shape(self.L, self.K))
+            for (name, f), (begin, end) in zip(self.fields, self.offsets.tolist(), strict=True)
+        ]
+
+    def places_in(self, larger: Layout) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The places of a state's floats and integers in the rows of a larger layout of the same fields."""
+        places = larger.views(*(np.arange(size) for size in larger.sizes))
+        parts: tuple[list[NDArray[np.intp]], ...] = ([np.zeros(0, np.intp)], [np.zeros(0, np.intp)])
+        for name, integer, _, _, shape in self._slices:
+            parts[integer].append(places[name][tuple(slice(0, n) for n in shape)].ravel())
+        return np.concatenate(parts[False]), np.concatenate(parts[True])
 
 
 @cache

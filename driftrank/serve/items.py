@@ -47,20 +47,25 @@ def given_items(what: str, items: Sequence[ItemId | Item], limits: ServerSetting
     ids: list[ItemId] = []
     features: dict[int, Any] = {}
     scores: dict[int, float] = {}
-    for n, item in enumerate(items):
-        if isinstance(item, Item):
-            ids.append(item.id)
-            if item.features is not None:
-                features[n] = item.features
-            if item.score is not None:
-                scores[n] = item.score
-        else:
-            ids.append(item)
+    plain = set(map(type, items)) == {str}
+    if plain:
+        ids += items  # type: ignore[arg-type]
+    else:
+        for n, item in enumerate(items):
+            if isinstance(item, Item):
+                ids.append(item.id)
+                if item.features is not None:
+                    features[n] = item.features
+                if item.score is not None:
+                    scores[n] = item.score
+            else:
+                ids.append(item)
     longest = limits.max_id
-    if any(type(id_) is not str or not 0 < len(id_) <= longest for id_ in ids):
+    distinct = set(ids)
+    if not plain or "" in distinct or max(map(len, items)) > longest:  # type: ignore[arg-type]
         for id_ in ids:
             check_id(what, id_, longest)
-    if len(set(ids)) < len(ids):
+    if len(distinct) < len(ids):
         twice = next(item for n, item in enumerate(ids) if item in ids[:n])
         raise ValueError(f"{what}: {twice!r} occurs twice")
     vectors = False

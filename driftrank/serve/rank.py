@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any, Literal, NamedTuple
 
@@ -145,10 +145,10 @@ def _offered(query: Query | None, request: CheckedRequest, *, shares: bool) -> l
     """The candidates that the record must name; None if they are all items of the query."""
     items = request.items
     if shares:
-        known: Iterable[ItemId] = query.seen if query else ()
         offered = set(items)
-        some = [item for item in known if item in offered]
-        return None if query is None or len(some) == len(query.seen) else some
+        if query is None or query.seen.keys() <= offered:
+            return None
+        return [item for item in query.seen if item in offered]
     if query and not request.features and len(query.seen) == len(items) and not query.missing(items):
         return None
     return items

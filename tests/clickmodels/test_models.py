@@ -19,6 +19,8 @@ from driftrank.kernels.compile import specialise
 from driftrank.kernels.rng import derive
 from tests.quick import others_are_slow
 
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes longer
+
 MODELS = list(click_models().values())
 CASES = [(model, objective) for model in MODELS for objective in model.objectives]
 chances = st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0, 1))
@@ -101,6 +103,7 @@ def click_many(m, alpha, key, items, clicks, masks):
             masks[user] += clicks[i] << i
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("cls", MODELS)
 def test_users_click_with_these_probabilities(cls: type[ClickModel]) -> None:
     """The frequency of every click vector of 3 positions matches its probability."""
@@ -216,6 +219,7 @@ def test_bad_values(make: Any, message: str) -> None:
         make()
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("cls", others_are_slow(MODELS, [CM, PBM]))
 def test_simulations_meet_these_users(cls: type[ClickModel]) -> None:
     """Any environment takes any model; regret is against its best list, which the oracle shows."""

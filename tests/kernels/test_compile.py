@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType
 
@@ -200,6 +201,26 @@ def test_machine_code_is_found_again_by_another_process(tmp_path):
     assert run(tmp_path, "one", cache)[:3] == [expected + 0.5 * 2, 0, 1]  # never when something changed
     (tmp_path / "one.py").rename(tmp_path / "two.py")
     assert run(tmp_path, "two", cache)[:3] == [expected + 0.5 * 2, 0, 1]  # nor does it look for a module that is gone
+
+
+def test_a_kernel_that_another_process_compiles_is_waited_for(monkeypatch, tmp_path):
+    monkeypatch.setattr(kernel_cache, "kernel_directory", lambda: tmp_path)
+    monkeypatch.setattr(compiler, "_specialised", {})
+    kernel = specialise(lambda x: x + 1, {})
+    (path,) = tmp_path.glob("*.py")
+    results = []
+    waiting = threading.Thread(target=lambda: results.append(kernel(1)))
+    with kernel_cache.held(path):  # as the other process does
+        waiting.start()
+        waiting.join(1.0)
+        assert waiting.is_alive()
+    waiting.join()
+    assert results == [2]
+
+
+def test_a_kernel_whose_file_cannot_be_locked_is_compiled(tmp_path):
+    with kernel_cache.held(tmp_path / "missing.py"):
+        pass
 
 
 @pytest.mark.slow

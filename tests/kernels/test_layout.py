@@ -59,6 +59,19 @@ def test_views_share_memory(layout):
     assert views["N"][0] == 3.0
 
 
+def test_places_in_a_larger_layout_are_those_of_the_same_cells(layout):
+    larger = Layout(layout.fields, layout.L + 3, layout.K + 1)
+    floats, ints = (np.arange(1.0, 1.0 + layout.sizes[0]), np.arange(1, 1 + layout.sizes[1], dtype=np.int32))
+    rows = larger.empty()
+    expected = larger.empty()
+    places = layout.places_in(larger)
+    rows[0][places[0]], rows[1][places[1]] = floats, ints
+    copied = larger.views(*expected)
+    for name, values in layout.views(floats, ints).items():
+        copied[name][tuple(slice(0, n) for n in values.shape)] = values
+    assert all(np.array_equal(*pair) for pair in zip(rows, expected, strict=True))
+
+
 def test_fields_do_not_overlap(layout):
     floats, ints = layout.empty()
     for n, view in enumerate(layout.views(floats, ints).values()):

@@ -16,6 +16,8 @@ from driftrank.policies.index_policy import IndexPolicy
 from driftrank.policies.registry import policies
 from tests.quick import others_are_slow
 
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes longer
+
 OURS = [name for name, cls in policies().items() if cls.__module__.startswith("driftrank.") and not cls.oracle]
 ATTRACTION = dict(zip(ITEMS, (0.7, 0.5, 0.3, 0.2, 0.1, 0.05), strict=True))
 #: policies that estimate no attraction, and why

@@ -23,6 +23,8 @@ from driftrank.policies.stationary.cascade_klucb import CascadeKLUCB
 from driftrank.policies.stationary.cascade_ts import CascadeTS
 from driftrank.policies.stationary.cascade_ucb1 import CascadeUCB1
 
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes longer
+
 
 class _DiscountedMean(Discounted):
     """The mean with two made-up observations, one of them a click."""

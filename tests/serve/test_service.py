@@ -14,6 +14,8 @@ from driftrank.wire import Clicked, Feedback, Item, RankerSettings, RankRequest,
 from tests.quick import others_are_slow
 from tests.serve.harness import Harness, differences
 
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes longer
+
 ITEMS = ["a", "b", "c", "d", "e"]
 LINEAR = "CascadeLinUCB"
 

@@ -15,7 +15,7 @@ from driftrank.kernels.layout import Layout, parameter_reader, parameter_row, st
 from driftrank.policies.base import Policy, RankingProblem
 from driftrank.policies.policy_kernels import PolicyKernels, believe_nothing
 
-#: a state of at most this many numbers is made once and then copied
+#: a state of at most this many numbers is made once and then copied, and so is the way to move it
 _SMALL = 10_000
 
 
@@ -34,6 +34,8 @@ class CompiledPolicy:
     bindings: dict[str, Any]  #: the values of the names in capitals in templates
     compiled: dict[str, Any] = field(default_factory=dict)  #: templates, compiled when first needed
     _scratches: dict[int, int] = field(default_factory=dict)  #: by number of slots beyond the state's
+    #: the places of a state's numbers in the layouts of larger problems
+    _moves: dict[RankingProblem, tuple[NDArray[np.intp], NDArray[np.intp]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, policy: Policy, problem: RankingProblem) -> CompiledPolicy:
@@ -67,7 +69,7 @@ class CompiledPolicy:
         """True if the policy estimates attractions."""
         return self.kernels.believe is not believe_nothing
 
-    @property
+    @cached_property
     def shares(self) -> bool:
         """True if the policy has a shared model."""
         return bool(self.shared_layout.fields)
@@ -98,6 +100,23 @@ class CompiledPolicy:
             return self.layout.empty()
         floats, ints = self._empty
         return floats.copy(), ints.copy()
+
+    def moved(
+        self, floats: NDArray[np.float64], ints: NDArray[np.int32], new: CompiledPolicy
+    ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        """A state in the layout of a larger problem."""
+        places = self._moves.get(new.problem)
+        if places is None:
+            if new.layout == self.layout:
+                return floats, ints
+            places = self.layout.places_in(new.layout)
+            if sum(self.layout.sizes) <= _SMALL:
+                self._moves[new.problem] = places
+        larger = new.empty()
+        larger[0][places[0]], larger[1][places[1]] = floats, ints
+        if type(self.policy).moved is not Policy.moved:
+            self.policy.moved(self.layout.views(floats, ints), new.layout.views(*larger))
+        return larger
 
     @cached_property
     def _empty(self) -> tuple[NDArray[np.float64], NDArray[np.int32]]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import repeat
+from itertools import count, repeat
 from sys import getsizeof
 from typing import Any, NamedTuple
 
@@ -189,8 +189,7 @@ class Learner:
         length = min(length, len(slots))
         items = slots[:length].copy()  # the search may start from any list of candidates
         score = np.zeros(length)
-        memo = np.empty(length * self.policy.memo)
-        memo.fill(-1.0)
+        memo = _filled(length * self.policy.memo, -1.0)
         event = self._event(now, key)
         prior = self._prior(
             offer, prior, ordered=ordered, dense=dense, crosses=crosses, features=features, context=context,
@@ -264,13 +263,13 @@ class Learner:
         shown = ranking if isinstance(ranking, list) else list(ranking)
         vector = click_vector(shown, item if item is not None else clicks, is_item=item is not None)
         if memo is None or score is None or memo.shape != (n * self.policy.memo,):
-            memo, score = np.full(n * self.policy.memo, -1.0), np.zeros(n)
+            memo, score = _filled(n * self.policy.memo, -1.0), np.zeros(n)
         elif not memo.flags.carray:  # a read-only or strided view: kernels need an array
             memo = memo.copy()
         event = self._event(now, key)
         if self.shared is not None and isinstance(ranking, RankedItems):
             self.shared.learn(ranking, vector)
-        if self.open and n and slots.max() >= self.compiled.problem.L:
+        if self.open:
             slots = self._admitted(shown, slots, event[2], memo, vector)
         self._call(templates.update_step, event, slots, score, memo, vector)
         self.steps += 1
@@ -615,9 +614,9 @@ class Learner:
         if prior is None:
             flat = compiled.unknown if slots == compiled.problem.L else compiled.flat_prior(slots)
             return offer.slots, offer.token, flat, 0.0, 0.0
-        table = np.full((slots, 2), 0.5)
-        table[offer.slots] = prior.counts.reshape(-1, 2)
-        return offer.slots, offer.token, table.ravel(), prior.going_on, prior.after_click
+        table = _filled(2 * slots, 0.5)
+        table.reshape(-1, 2)[offer.slots] = prior.counts.reshape(-1, 2)
+        return offer.slots, offer.token, table, prior.going_on, prior.after_click
 
     def _admitted(
         self,
@@ -628,13 +627,17 @@ class Learner:
         clicks: NDArray[np.int8],
     ) -> NDArray[np.uint32]:
         """The slots of a list, after the observed items that had none were given one."""
-        compiled = self.compiled
+        compiled, slot_of = self.compiled, self._slot_of
+        unknown = [n for n, item in enumerate(shown) if item not in slot_of]
+        if not unknown:
+            return slots
         observed = compiled.step(templates.observed_step)(compiled.row, key, slots, memo, clicks)
-        new = [item for item in shown[:observed] if item not in self._slot_of]
-        if new:
-            most = max(self.k, self.policy.most_items)
-            self._drop(len(self._slot_of) + len(new) - most, set(shown))
-            self._add(new, None, max(0, min(_MORE_SLOTS, most - len(self._slot_of) - len(new))))
+        new = [shown[n] for n in unknown if n < observed]
+        if not new:
+            return slots
+        most = max(self.k, self.policy.most_items)
+        self._drop(len(self._slot_of) + len(new) - most, set(shown))
+        self._add(new, None, max(0, min(_MORE_SLOTS, most - len(self._slot_of) - len(new))))
         return self._slots_of(shown)
 
     def _drop(self, n: int, but: set[Item]) -> None:
@@ -682,31 +685,27 @@ class Learner:
         return offer
 
     def _offer(self, slots: NDArray[np.uint32], items: Sequence[Item]) -> _Offer:
-        """Candidates in these slots; ``items`` names them if some have no state."""
-        L = self.compiled.problem.L
-        more = np.flatnonzero(slots >= L).tolist() if len(slots) else []
-        place = np.empty(L + len(more), np.intp)
-        place[slots] = np.arange(len(slots))
-        if not more:
+        """Candidates in these slots; ``items`` names them if some may have no state."""
+        L, n = len(self._token), len(slots)
+        if not self.open or not items:
+            place = np.empty(L, np.intp)
+            place[slots] = np.arange(n)
             return _Offer(slots, self._token, self._slots, place, self._token[slots])
-        names = _distinct([items[j] for j in more])
-        tokens = np.array([token_of(item) for item in names], np.int64)
-        by_slot = np.append(self._token, tokens)
-        return _Offer(slots, by_slot, [*self._slots, *names], place, by_slot[slots])
+        items = _distinct(items)
+        tokens = np.array(list(map(token_of, items)), np.int64)
+        place = np.arange(-L, n)
+        place[slots] = place[L:]
+        return _Offer(slots, np.concatenate((self._token, tokens)), [*self._slots, *items], place, tokens)
 
     def _slots_of(self, items: Iterable[Item]) -> NDArray[np.uint32]:
-        """The slots of distinct items; those beyond the state's for unknown ones, if they are allowed."""
+        """The slots of distinct items. If unknown ones are allowed, the n-th item has slot L + n if it has none."""
         if not isinstance(items, list):
             items = _distinct(items)
+        beyond = count(len(self._slots)) if self.open else repeat(None)
         try:
-            if len(set(items)) == len(items):
-                return np.fromiter(map(self._slot_of.__getitem__, items), np.uint32, len(items))
-        except KeyError:
-            if self.open:
-                slots = np.array(list(map(self._slot_of.get, items, repeat(-1))))
-                unknown = np.flatnonzero(slots < 0)
-                slots[unknown] = np.arange(self.compiled.problem.L, self.compiled.problem.L + len(unknown))
-                return slots.astype(np.uint32)
+            slots = list(map(self._slot_of.get, items, beyond))
+            if len(set(items)) == len(items) and None not in slots:
+                return np.array(slots, np.uint32)
         except TypeError:
             pass
         return np.array([self._slot(item) for item in _distinct(items)], np.uint32)  # raises the precise error
@@ -728,14 +727,8 @@ class Learner:
 
     def _relayout(self, problem: RankingProblem) -> None:
         """Copy the state into the layout of a larger problem."""
-        old, new = self.compiled, CompiledPolicy.cached(self.policy, problem)
-        if new.layout != old.layout:
-            floats, ints = new.empty()
-            before, after = old.layout.views(self._floats, self._ints), new.layout.views(floats, ints)
-            for name, values in before.items():
-                after[name][tuple(slice(0, n) for n in values.shape)] = values
-            self.policy.moved(before, after)
-            self._floats, self._ints = floats, ints
+        new = CompiledPolicy.cached(self.policy, problem)
+        self._floats, self._ints = self.compiled.moved(self._floats, self._ints, new)
         more = problem.L - len(self._token)
         if more:
             self._token = np.append(self._token, np.full(more, token_of(None), np.int64))
@@ -770,7 +763,9 @@ def _distinct(items: Iterable[Item]) -> list[Any]:
         raise ValueError(f"items={items!r}: must be a list of items, not one string")
     try:
         # NumPy scalars become Python objects: they are equal, but print and are saved differently
-        out = [item.item() if isinstance(item, np.generic) else item for item in items]
+        out = list(items)
+        if set(map(type, out)) != {str}:
+            out = [item.item() if isinstance(item, np.generic) else item for item in out]
         once = len(set(out)) == len(out)
     except TypeError as error:
         raise ValueError(
@@ -779,4 +774,11 @@ def _distinct(items: Iterable[Item]) -> list[Any]:
     if not once:
         twice = next(item for n, item in enumerate(out) if item in out[:n])
         raise ValueError(f"items: {twice!r} occurs twice")
+    return out
+
+
+def _filled(n: int, value: float) -> NDArray[np.float64]:
+    """An array of one value; ``np.full`` takes five times as long for a short one."""
+    out = np.empty(n)
+    out.fill(value)
     return out

@@ -13,6 +13,7 @@ from starlette.responses import RedirectResponse
 from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
+from driftrank.serve.http.bodies import WholeBody
 from driftrank.serve.http.operation import Need, Operation
 from driftrank.serve.http.origin import check_origin
 from driftrank.serve.http.problems import Refused, nothing_at, refused
@@ -60,16 +61,19 @@ class Endpoint:
             raise self._too_long()
         need = self._need
         if need is not Need.NOTHING:
-            if not settings.admin_keys and self._keys.open:
+            key = None
+            if self._keys.open:
                 check_origin(headers, settings)
-            ranker = scope["path_params"].get("ranker", settings.personalizer) if need is Need.RANKER else None
-            key = check_key(self._keys, need, ranker, scope)
+                scope[VISIBLE] = None
+            else:
+                ranker = scope["path_params"].get("ranker", settings.personalizer) if need is Need.RANKER else None
+                key = check_key(self._keys, need, ranker, scope)
             if settings.rate is not None:
                 self._limit(key, scope)
         # of other types, forms for one, a page of any origin could send bodies without being asked first
         if self.operation.body is not None and (length or b"0") + headers.get(b"transfer-encoding", b"") != b"0":
             check_json(headers)
-        response = await self._handler(self._service, Request(scope, receive))
+        response = await self._handler(self._service, WholeBody(scope, receive))
         await response(scope, receive, send)
 
     def _counted(self, receive: Receive) -> Receive:
@@ -92,7 +96,6 @@ class Endpoint:
 
     def _limit(self, key: str | None, scope: Scope) -> None:
         """Raise if the key has sent too many requests."""
-        key = None if self._keys.open else key
         scope[_RATED] = self._rates, key
         if wait := self._rates.take(key):
             detail = f"rate: at most {self._service.settings.rate:g} requests per second of a key"

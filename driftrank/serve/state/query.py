@@ -140,7 +140,8 @@ class Query:
                 add_items(self.learner, self.missing(items), items, record.features)
             for item in items:
                 self.seen[item] = record.time
-            self.measure()
+            if not self.learner.open:
+                self.measure()
         self.impressions += 1
         if record.time >= self.sweep:
             self.sweep = record.time + retention / 4
@@ -164,7 +165,7 @@ class Query:
             add_items(learner, [], items, features)
         learner.update(ranking, click_positions(clicks, len(ranking)), now=now)
         if learner.open:
-            self._observe(ranking, now, added=bool(new))
+            self._observe(ranking, now, added=any(item in learner for item in new))
         self.now = now
         self.clicks += len(clicks)
         if not learner.steps & 255:

@@ -19,6 +19,8 @@ from driftrank.policies.stationary.cascade_ucb1 import CascadeUCB1
 from tests.policies.described import plain_version, random_features, symmetric
 from tests.policies.streams import feed, repeat, state, streams
 
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes longer
+
 BOTH = pytest.mark.parametrize("kind", [CascadeLinTS, CascadeLinUCB])
 FEATURES = random_features(5, 3)
 

@@ -22,6 +22,8 @@ from driftrank.policies.stationary.cascade_ucb1 import CascadeUCB1
 from driftrank.policies.stationary.random import Random
 from tests.policies.streams import state
 
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes longer
+
 
 @pytest.fixture
 def learner():

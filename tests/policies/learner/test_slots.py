@@ -11,6 +11,8 @@ from driftrank.policies.learner.learner import keeps_learning
 from driftrank.policies.registry import policies
 from tests.policies.streams import state
 
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes longer
+
 OURS = [name for name, cls in policies().items() if cls.__module__.startswith("driftrank.") and not cls.oracle]
 NAMES = [f"item {n}" for n in range(9)]
 

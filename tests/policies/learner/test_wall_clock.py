@@ -25,6 +25,8 @@ from tests.reference import reference_of
 from tests.reference.cascade_klucb import kl_ucb
 from tests.reference.compare import assert_same_lists
 
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes longer
+
 HOUR = 3600.0
 START = 1.7e9  # a time as the service tells it
 DISCOUNTED = [CascadeDUCB, CascadeDKLUCB, CascadeDTS]
@@ -135,6 +137,7 @@ def test_same_lists_as_the_plain_version(policy, told):
     assert_same_lists(policy, reference_of(policy), L=6, K=3, steps=300, seed=3, told=told)
 
 
+@pytest.mark.compiled
 def test_in_a_simulation_a_step_lasts_a_second():
     env = dr.environments.Abrupt(dr.queries.yandex_like(2, seed=0), k=3, period=300)
     specs = ["CascadeSWTS:window=80", "CascadeSWTS:window=80s"]

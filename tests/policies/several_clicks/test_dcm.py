@@ -18,6 +18,8 @@ from tests.reference import reference_of
 from tests.reference.compare import assert_same_lists
 from tests.reference.placement import place
 
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes longer
+
 NAMES = ["DCMKLUCB", "DCMUCB", "DCMDUCB", "DCMSWUCB", "DCMDKLUCB", "DCMSWKLUCB", "GLRTDCMKLUCB"]
 DISCOUNTED = {"DCMDUCB", "DCMDKLUCB"}
 

@@ -18,6 +18,8 @@ from tests.reference import reference_of
 from tests.reference.compare import assert_same_lists
 from tests.reference.pbm import LARGEST, bound
 
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes longer
+
 UCB = ["PBMUCB", "PBMDUCB", "PBMSWUCB"]
 PIE = ["PBMPIE", "PBMDPIE", "PBMSWPIE"]
 #: forget nothing

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from driftrank.serve.http.bodies import decoded, json_response
-from driftrank.serve.http.endpoint import count_array
+from driftrank.serve.http.endpoint import HEADERS, count_array
 from driftrank.serve.http.operation import Need, Operation
 from driftrank.serve.service import Service
 from driftrank.wire import RANK, RankRequest, RankResponse
@@ -28,7 +28,7 @@ async def rank(service: Service, request: Request) -> Response:
     """
     wanted = decoded(RANK, await request.body())
     name = request.path_params["ranker"]
-    lenient = request.headers.get("prefer") != "handling=strict"
+    lenient = request.scope[HEADERS].get(b"prefer") != b"handling=strict"
     if isinstance(wanted, list):
         count_array(request, len(wanted))
     rankings = await service.rank(name, wanted if isinstance(wanted, list) else [wanted], lenient=lenient)

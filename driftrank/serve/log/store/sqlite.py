@@ -49,6 +49,7 @@ from driftrank.serve.log.store.sqlite_statements import (
     select_by_id,
     upsert_snapshots,
 )
+from driftrank.serve.log.store.sqlite_wal import WalMover
 from driftrank.validation import check_choice
 
 _object = msgspec.json.Decoder(dict)
@@ -77,8 +78,9 @@ class SQLiteStore(Store):
 
     Notes
     -----
-    The write-ahead log is moved into the file every 16 MB. A long read transaction of another program delays that, and
-    the write-ahead log grows; from 64 MB on the store waits a moment for readers, and truncates it when none is active.
+    The write-ahead log is moved into the file beside the writer, and begins again from 16 MB on. A long read
+    transaction of another program delays that, and the write-ahead log grows; from 64 MB on the store waits a moment
+    for readers, and truncates it when none is active.
 
     Ascending ids, as the service generates them, are the cheapest: every entry with a random id changes another page of
     the index, which takes about five times the CPU from some 100,000 entries on.
@@ -128,9 +130,10 @@ class SQLiteStore(Store):
             if self._unsettled:
                 raise StoreError(f"{self.path}: the last entries could not be read back; restart the service")
             rows: list[Any] = []
-            seq = self.last
+            seq, size = self.last, 0
             for seq, (id, body) in enumerate(entries, self.last + 1):
                 rows += (seq, id, checksum(seq, id.encode(), body), body.decode())
+                size += len(body)
             if self._insert(insert_entries, rows) == len(entries):
                 settled = [(seq, True) for seq in range(self.last + 1, seq + 1)]
                 self.last = seq
@@ -138,7 +141,7 @@ class SQLiteStore(Store):
                 self._unsettled = True  # until their numbers are known: some may be in the log
                 settled = self._settle([id for id, _ in entries])
                 self._unsettled = False
-            self._bound_wal()
+            self._bound_wal(size)
         return settled
 
     def _settle(self, ids: list[str]) -> list[tuple[int, bool]]:
@@ -159,7 +162,7 @@ class SQLiteStore(Store):
                 for names in parts(gone):
                     self._writer.execute(delete_snapshots(capacity(len(names))), [*padded(names, 1), before])
                 self._insert(upsert_snapshots, rows, _MAX_SNAPSHOTS)
-            self._bound_wal()
+            self._bound_wal(sum(len(body) for _, _, body in snapshots))
 
     def forget(self, before: int, limit: int = 10_000) -> int:
         with self._writing, self._errors():
@@ -311,7 +314,7 @@ class SQLiteStore(Store):
             raise StoreError(f"{self.path}: its file system cannot share memory, which SQLite's WAL mode needs")
         writer.execute(f"PRAGMA synchronous={'FULL' if self._durability == 'full' else 'NORMAL'}")
         writer.execute("PRAGMA cache_size=-65536")  # KiB: the index of ids should fit
-        writer.execute("PRAGMA wal_autocheckpoint=4000")  # pages, 16 MB; with the default of 4 MB a fifth slower
+        writer.execute("PRAGMA wal_autocheckpoint=0")  # the mover does it
         writer.execute(f"PRAGMA journal_size_limit={self.wal_limit}")
         writer.execute("BEGIN IMMEDIATE")
         writer.execute("UPDATE meta SET value = value")  # fails if it is not writable
@@ -320,8 +323,12 @@ class SQLiteStore(Store):
         self._reader = reader = connect(self.path, self._timeout)
         reader.execute("PRAGMA cache_size=-16384")
         reader.execute("PRAGMA query_only=ON")
+        self._mover = WalMover(self.path, self._timeout, self._writing)
 
     def _disconnect(self) -> None:
+        mover: WalMover | None = getattr(self, "_mover", None)
+        if mover is not None:
+            mover.close()
         for name in ("_reader", "_writer"):  # the last to close moves the write-ahead log into the file
             connection: sqlite3.Connection | None = getattr(self, name, None)
             if connection is not None:
@@ -372,8 +379,11 @@ class SQLiteStore(Store):
             self._writer.executescript(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")  # execute would do one page
             self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
-    def _bound_wal(self) -> None:
-        """Truncate a long write-ahead log, and wait a moment for readers that prevent it."""
+    def _bound_wal(self, written: int) -> None:
+        """Have the write-ahead log moved into the file; if it is long all the same, because readers prevent it, wait a
+        moment for them and truncate it.
+        """
+        self._mover.written(written)
         wal = Path(f"{self.path}-wal")
         if _size(wal) <= self._wait_at:
             return
