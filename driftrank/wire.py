@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from hashlib import blake2b
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+#: a time: ISO 8601, UTC
+Moment = Annotated[datetime, Meta(tz=True)]
 
 #: the id of an item; 7 and "7" are two items
 ItemId = str | int
@@ -139,13 +143,16 @@ class RankerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     keys: list[str] = []  #: hashes of keys with access to this ranker (from ``driftrank key``)
 
 
+OperationKind = Literal["created", "changed", "reset", "deleted"]
+
+
 class OperationLogged(Struct, frozen=True, omit_defaults=True):
     """An operation on a ranker: a change of its settings, or of what it has learnt."""
 
     number: int  #: of its record in the log; undo takes it
-    time: float  #: seconds since 1970
+    time: Moment  #: UTC, as all times in answers
     ranker: str  #: its name
-    kind: Literal["created", "changed", "reset", "deleted"]  #: what was done
+    kind: OperationKind  #: what was done
     by: str  #: "settings" at a start, "key " and the first digits of its hash, or "no key"
     query: str | None = None  #: if it was about one query
     before: RankerSettings | None = None  #: the settings before it
@@ -188,7 +195,7 @@ class ItemState(Struct, frozen=True, omit_defaults=True):
     bonus: float | None  #: what the policy adds for exploration
     samples: float | None  #: observations behind the estimate, after forgetting
     score: float | None  #: the value by which the policy would order the items
-    last_offered: float  #: time of the last call that offered it, seconds since 1970
+    last_offered: Moment  #: when a call offered it last
     last_change: int | None  #: step of the last change detected on it
     #: the estimate that it would have without the observations of this query; this and the following only if the policy
     #: has a shared model, and the item was observed
@@ -197,6 +204,7 @@ class ItemState(Struct, frozen=True, omit_defaults=True):
     place: int | None = None  #: where the caller had it when it was last shown
     #: what place, score, query, item, features, crosses (with the context) add to the logit of the prior
     because: dict[str, float] | None = None
+    last_change_time: Moment | None = None  #: when that change was detected, if it is known
 
 
 class QueryState(Struct, frozen=True):
@@ -210,8 +218,82 @@ class QueryState(Struct, frozen=True):
     clicks: int  #: clicks that were counted
     last_change: int | None  #: step of the last change detected, on any item
     changes: int  #: changes detected so far
-    items: list[ItemState]  #: best estimate first; those of a page
+    items: list[ItemState]  #: those of a page; by default best estimate first
     items_total: int = 0  #: of all pages
+    last_change_time: Moment | UnsetType = UNSET  #: when the last change was detected, if there was one
+
+
+class EventFeedback(Struct, frozen=True, omit_defaults=True):
+    """The end of a ranking."""
+
+    how: Literal["feedback", "silence", "dropped", "withdrawn"]  #: dropped: silence, which the ranker ignores
+    time: Moment  #: when
+    clicks: list[int]  #: clicked positions, from 1
+    shown: int | None = None  #: items that were shown, from the top; all by default
+    client_time: float | str | None = None  #: as sent with the feedback
+
+
+class EventState(Struct, frozen=True, omit_defaults=True):
+    """All that is known of a ranking."""
+
+    event_id: str  #: its id
+    ranker: str  #: its name
+    query: str  #: as in the request
+    number: int  #: of its record in the log
+    time: Moment  #: when it was ranked
+    arm: str  #: live, shadow, safe or holdout
+    #: open: the feedback window is open. inactive: deferred, not activated. collected: there are clicks, the window is
+    #: open. counted: learnt from. holdout: not learnt from. forgotten: its ranker or query was reset since.
+    #: withdrawn: taken back. dropped: no feedback, which the ranker ignores.
+    outcome: Literal["open", "inactive", "collected", "counted", "holdout", "forgotten", "withdrawn", "dropped"]
+    learnt: bool  #: it is in the state of its query
+    step: int  #: rankings of the query that were learnt from, plus one
+    items: list[RankedItem]  #: those to show, best first
+    candidates: list[ItemId] | None  #: in the order of the baseline; null: no longer in the log, or not recorded
+    draw: str  #: the key of its randomness, hexadecimal; the same key and state give the same ranking
+    policy: str | None = None  #: that made it; left out if the ranker has begun again since
+    deferred: bool = False  #: nothing is learnt before it is activated
+    window_opened: Moment | None = None  #: when its feedback window began
+    window_closes: Moment | None = None  #: when its feedback window ends, if it is open
+    collected: list[int] = []  #: positions of the clicks so far, if the window is open
+    feedback: EventFeedback | None = None  #: its end; left out if the window is open
+
+
+class ChangeLogged(Struct, frozen=True, omit_defaults=True):
+    """A change of users that a policy has detected."""
+
+    number: int  #: ascending with time, not consecutive; changes of a query that is reset are removed
+    time: Moment  #: of the ranking with which it was detected
+    query: str  #: as in a request
+    step: int  #: of the query
+    item: ItemId | None = None  #: the item that changed; left out: no particular one
+    everything: bool = False  #: all items of the query begin again, not only this one
+    #: the estimate of the item before: smoothed over some hundred rankings, of the query's own observations. Left out
+    #: if the item was not shown often enough.
+    before: float | None = None
+    after: float | None = None  #: its estimate then; left out if the policy has no observation of the new time yet
+
+
+class ArmCounts(Struct, frozen=True):
+    """The rankings of an arm that have ended, and their clicks."""
+
+    lists: int  #: rankings
+    clicks: int  #: clicks on them
+
+
+class QuerySummary(Struct, frozen=True, omit_defaults=True):
+    """The traffic of a query."""
+
+    query: str  #: as in a request
+    since: Moment  #: from when on it is counted
+    lists: int  #: rankings since then
+    recent: int  #: rankings of the last day with traffic, plus half of those before for each day: for the sorting
+    live: ArmCounts  #: of the policy, in the modes live and safe
+    holdout: ArmCounts  #: of the baseline
+    loss: float | None = None  #: clicks per ranking of the holdout minus those of the policy, if both have any
+    loss_error: float | None = None  #: the standard error of the loss
+    changes: int = 0  #: of the latest changes of the ranker, those of this query
+    last_change_time: Moment | None = None  #: of the latest of them
 
 
 class WarmRow(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -241,10 +323,10 @@ class Counted(Struct, frozen=True):
 class Problem(Struct, frozen=True, omit_defaults=True):
     """An error, as in RFC 9457."""
 
-    title: str  #: the kind of problem
+    title: str  #: the kind of problem, for people
     status: int  #: of the answer
     detail: str  #: the reason, for this request
-    type: str = "about:blank"  #: a URI of the kind of problem, if there is one
+    type: str = "about:blank"  #: the kind of problem, for programs; operate.md lists them
 
 
 def in_order(items: list[ItemId | Item]) -> list[ItemId]:

@@ -44,7 +44,7 @@ QuickOption = Annotated[bool, typer.Option("--quick", help="Fewer runs, and hori
 def bounds(
     env: EnvironmentOption = ENVIRONMENTS,
     queries: QueriesOption = "",
-    k: Annotated[int, typer.Option(metavar="K", help="Positions, likewise.")] = 3,
+    k: Annotated[int, typer.Option("--k", metavar="K", help="Positions, likewise.")] = 3,
     horizon: o.HorizonOption = 100_000,
     epsilon: EpsilonOption = 0.6,
     runs: RunsOption = None,

@@ -23,7 +23,9 @@ DelayOption = Annotated[
 ]
 DropOption = Annotated[float, typer.Option(metavar="SHARE", help="Share of feedback that is never sent.")]
 DuplicateOption = Annotated[float, typer.Option(metavar="SHARE", help="Share of feedback that is sent twice.")]
-NameOption = Annotated[str, typer.Option(metavar="NAME", help="Prefix of event ids.", show_default="a new one")]
+NameOption = Annotated[
+    str, typer.Option("--name", metavar="NAME", help="Prefix of event ids.", show_default="a new one")
+]
 CheckOption = Annotated[
     bool, typer.Option("--check", help="Compare every list with the simulator's; exit code 1 if one differs.")
 ]

@@ -54,7 +54,7 @@ def leaderboard(
     n_queries: NumberOption = None,
     policy: PolicyOption = None,
     env: EnvironmentOption = None,
-    k: Annotated[int, typer.Option(metavar="K", help="Positions: items shown at a time.")] = 3,
+    k: Annotated[int, typer.Option("--k", metavar="K", help="Positions: items shown at a time.")] = 3,
     horizon: HorizonOption = None,
     runs: o.RunsOption = 1,
     seed: o.SeedOption = 0,

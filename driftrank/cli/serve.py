@@ -23,7 +23,7 @@ HostOption = Annotated[
     ),
 ]
 PortOption = Annotated[
-    int | None, typer.Option(metavar="PORT", help="Port to listen on; 0: any free one.", show_default="8080")
+    int | None, typer.Option("--port", metavar="PORT", help="Port to listen on; 0: any free one.", show_default="8080")
 ]
 SocketOption = Annotated[
     str | None, typer.Option(metavar="PATH", help="Unix socket to listen on instead.", show_default="none")

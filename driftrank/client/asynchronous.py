@@ -9,13 +9,16 @@ from typing import Any, Literal, Self, overload
 from ..validation import check_integer
 from ..wire import (
     Activation,
+    ChangeLogged,
     Counted,
+    EventState,
     Feedback,
     FeedbackResult,
     Item,
     ItemId,
     OperationLogged,
     QueryState,
+    QuerySummary,
     RankerInfo,
     RankerSettings,
     RankRequest,
@@ -178,19 +181,40 @@ class AsyncClient(Core):
 
     # -- queries and rankers ---------------------------------------------------------------------------------------
 
-    async def query(self, query: str, offset: int = 0, limit: int = 1000) -> QueryState:
-        """The state of a query, with ``limit`` of its items after the best ``offset``."""
+    async def event(self, event_id: str) -> EventState:
+        """A ranking that was served: its candidates, why, its feedback, and what became of it."""
+        return await self._send(Call("GET", f"{self._path}/events/{segment(event_id)}", EventState))
+
+    async def query(self, query: str, offset: int = 0, limit: int = 1000, sort: str = "estimate") -> QueryState:
+        """The state of a query, with ``limit`` of its items after the first ``offset``.
+
+        ``sort``: by estimate, score, samples, last_offered, last_change or id.
+        """
         check_integer("offset", offset, 0)
         check_integer("limit", limit, 1)
-        page = f"?offset={offset}&limit={limit}" if (offset, limit) != (0, 1000) else ""
+        whole = (offset, limit, sort) == (0, 1000, "estimate")
+        page = "" if whole else calls.parameters(offset=offset, limit=limit, sort=sort)
         path = f"{self._path}/queries/{segment(query)}{page}"
         return await self._send(Call("GET", path, QueryState, route=route_of(self.name, query)))
+
+    async def top_queries(self, by: str = "traffic", offset: int = 0, limit: int = 100) -> list[QuerySummary]:
+        """Queries with their traffic: by "traffic", by latest "change", or by "loss" against the holdout."""
+        page = calls.parameters(by=by, offset=offset, limit=limit)
+        return await self._send(Call("GET", f"{self._path}/top-queries{page}", list[QuerySummary]))
+
+    async def changes(
+        self, query: str | None = None, *, before: int | None = None, limit: int = 100
+    ) -> list[ChangeLogged]:
+        """The changes of users that were detected, latest first: ``limit`` of those before a number."""
+        page = calls.parameters(query=query, before=before, limit=limit)
+        return await self._send(Call("GET", f"{self._path}/changes{page}", list[ChangeLogged]))
 
     async def queries(self, after: str = "", limit: int = 100) -> list[str]:
         """Names of queries, sorted: the first ``limit`` after one of them."""
         check_integer("limit", limit, 1)
-        begin = f"after={segment(after)}&" if after else ""  # the query "" comes after nothing, not after itself
-        return await self._send(Call("GET", f"{self._path}/queries?{begin}limit={limit}", list[str]))
+        # the query "" comes after nothing, not after itself
+        page = calls.parameters(after=after or None, limit=limit)
+        return await self._send(Call("GET", f"{self._path}/queries{page}", list[str]))
 
     async def delete_query(self, query: str) -> None:
         await self._send(Call("DELETE", f"{self._path}/queries/{segment(query)}", bytes))
@@ -216,10 +240,17 @@ class AsyncClient(Core):
         body = calls.encoded(dict(changes), dict[str, Any])
         return await self._send(Call("PATCH", calls.ranker_path(name) + _QUERY[discard], RankerInfo, body, long=True))
 
-    async def operations(self, name: str | None = None) -> list[OperationLogged]:
-        """The operations on a ranker, latest first; by default on this client's."""
+    async def operations(
+        self, name: str | None = None, *, before: int | None = None, limit: int = 100
+    ) -> list[OperationLogged]:
+        """The operations on a ranker, by default on this client's, latest first: ``limit`` of those before a number."""
         path = f"{calls.ranker_path(self.name if name is None else name)}/operations"
-        return await self._send(Call("GET", path, list[OperationLogged]))
+        return await self._send(Call("GET", path + calls.parameters(before=before, limit=limit), list[OperationLogged]))
+
+    async def all_operations(self, *, before: int | None = None, limit: int = 100) -> list[OperationLogged]:
+        """The operations on all rankers, latest first: ``limit`` of those before a number."""
+        page = calls.parameters(before=before, limit=limit)
+        return await self._send(Call("GET", f"/v1/operations{page}", list[OperationLogged]))
 
     async def undo(self, number: int, name: str | None = None) -> RankerInfo:
         """Undo an operation on a ranker."""

@@ -75,6 +75,16 @@ def segment(name: str) -> str:
     return "%2E" * len(name) if name in (".", "..") else quote(name, safe="")
 
 
+def parameters(**values: str | int | None) -> str:
+    """The query string of these parameters, without those that are None.
+
+    >>> parameters(query="a b", before=None, limit=10)
+    '?query=a%20b&limit=10'
+    """
+    given = [f"{name}={quote(str(value), safe='')}" for name, value in values.items() if value is not None]
+    return "?" + "&".join(given) if given else ""
+
+
 def new_event_id(route: str = "") -> str:
     """A new event id; with the route of its query, so that feedback takes the same way."""
     return f"{uuid.uuid4().hex}@{route}" if route else uuid.uuid4().hex

@@ -10,16 +10,20 @@ from ..wire import Problem
 
 
 class ServiceError(OSError):
-    """The service did not do what it was asked for. ``status`` is 0 if there was no answer at all."""
+    """The service did not do what it was asked for. ``status`` is 0 if there was no answer at all.
 
-    def __init__(self, status: int, title: str, detail: str = "") -> None:
-        self.status, self.title, self.detail = status, title, detail
+    ``type`` is the kind of problem, to switch on: ``"urn:driftrank:problem:event-id-taken"``. It is "about:blank" if
+    the answer is not one of the service.
+    """
+
+    def __init__(self, status: int, title: str, detail: str = "", type: str = "about:blank") -> None:
+        self.status, self.title, self.detail, self.type = status, title, detail, type
         about = f"{title}: {detail}" if detail else title
         super().__init__(f"{about} (status {status})" if status else about)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For pickle, which would call the class with the message alone."""
-        return type(self), (self.status, self.title, self.detail), self.__dict__
+        return self.__class__, (self.status, self.title, self.detail, self.type), self.__dict__
 
     #: True if there was no answer, but the service may have received the call
     uncertain = False
@@ -71,7 +75,6 @@ def error_of(status: int, body: bytes) -> ServiceError:
     """The error that an answer stands for."""
     try:
         problem = _PROBLEM.decode(body)
-        title, detail = problem.title, problem.detail
     except UNREADABLE:  # from a proxy, or from another program
-        title, detail = f"the service answered {status}", body[:200].decode("utf-8", "replace")
-    return _KINDS.get(status, ServiceError)(status, title, detail)
+        problem = Problem(f"the service answered {status}", status, body[:200].decode("utf-8", "replace"))
+    return _KINDS.get(status, ServiceError)(status, problem.title, problem.detail, problem.type)

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
+from msgspec import UNSET
 
 from driftrank.policies.estimates import Belief
+from driftrank.policies.learner.learner import Learner
 from driftrank.policies.learner.ranked_items import described_at
 from driftrank.policies.learner.shared_model import Prior
 from driftrank.serve.items import given_items, used_by
 from driftrank.serve.log.description import unpack_description
 from driftrank.serve.service import Service, no_query
+from driftrank.serve.slices import Slices
 from driftrank.serve.state.queries import snapshot_name
 from driftrank.serve.state.query import Query
 from driftrank.serve.state.ranker import Ranker
+from driftrank.serve.times import moment
 from driftrank.wire import Item, ItemId, ItemState, QueryState
+
+#: the orders of items
+SORTS = ("estimate", "score", "samples", "last_offered", "last_change", "id")
+Sort = Literal["estimate", "score", "samples", "last_offered", "last_change", "id"]
+#: items, names in memory and names in the store that take a few milliseconds
+_ITEMS, _KEYS, _STORED = 1_000, 2_000, 100
 
 
 class Introspection:
@@ -26,49 +38,73 @@ class Introspection:
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    def names(self, ranker_name: str, after: str | None, limit: int) -> list[str]:
+    async def names(self, ranker_name: str, after: str | None, limit: int) -> list[str]:
         """Names of queries, sorted, in memory or not. The name of a query may be ""."""
         queries, store = self._service.state.queries, self._service.store
         ranker = self._service.ranker(ranker_name)
-        prefix = snapshot_name(ranker_name, "")
+        prefix, slices = snapshot_name(ranker_name, ""), Slices()
         begin = "" if after is None else prefix + after
-        found = {name for owner, name in queries if owner == ranker_name and (after is None or name > after)}
-        while stored := store.snapshot_names(prefix, begin, limit):
+        found: set[str] = set()
+        keys = list(queries)
+        for at in range(0, len(keys), _KEYS):
+            part = keys[at : at + _KEYS]
+            found.update(name for owner, name in part if owner == ranker_name and (after is None or name > after))
+            if len(found) > 2 * limit:  # enough for this page, and the next ones begin after it
+                found = set(heapq.nsmallest(limit, found))
+            if slices.over:
+                await slices.pause()
+        while stored := store.snapshot_names(prefix, begin, min(limit, _STORED)):
             begin = stored[-1]
             names = [name.removeprefix(prefix) for name in stored]
             found.update(name for name in names if queries.stored((ranker_name, name), ranker.since) is not None)
             # outdated snapshots do not count, so that only the last page is short
             if sum(prefix + name <= begin for name in found) >= limit:
                 break
+            if slices.over:
+                await slices.pause()
         return sorted(found)[:limit]
 
-    def state(self, ranker_name: str, name: str, offset: int = 0, limit: int = 1000) -> QueryState:
-        """The state of a query, item by item: ``limit`` items after the best ``offset``."""
+    async def state(
+        self, ranker_name: str, name: str, offset: int = 0, limit: int = 1000, sort: Sort = "estimate"
+    ) -> QueryState:
+        """The state of a query, item by item: ``limit`` items after the first ``offset``."""
+        self._service.ranker(ranker_name)
+        await self._service.hold(ranker_name, [name])
         ranker = self._service.ranker(ranker_name)
         query = self._service.state.query(ranker, name)
         if query is None:
             raise no_query(ranker_name, name)
-        learner = query.learner
+        now, learner, slices = self._service.now(), query.learner, Slices()
         prior, because = self._prior(ranker, query)
-        beliefs = learner.beliefs(list(query.seen) if prior else None, now=self._service.now(), prior=prior)
-        changed: dict[Any, int] = {}
-        last = None
-        for alarm in learner.alarms:
-            last = alarm.step
-            for item in learner.items if alarm.everything else [alarm.item]:
-                changed[item] = alarm.step
-        best_first = sorted(cast(dict[ItemId, Belief], beliefs).items(), key=_estimate, reverse=True)
-        items = [
-            ItemState(
-                item, _finite(b.estimate), _finite(b.bonus), _finite(b.samples), _finite(b.score),
-                query.last_offered(item), changed.get(item), b.prior, b.strength, query.places.get(item),
-                because.get(item),
-            )
-            for item, b in best_first[offset : offset + limit]
-        ]  # fmt: skip
+        if prior is not None:
+            beliefs = learner.beliefs(list(query.seen), now=now, prior=prior)
+        elif len(query.seen) <= _ITEMS:
+            beliefs = learner.beliefs(now=now)
+        else:
+            learner = learner.copy()  # the query may learn meanwhile
+            items, beliefs = learner.items, {}
+            for at in range(0, len(items), _ITEMS):
+                beliefs |= learner.beliefs(items[at : at + _ITEMS], now=now)
+                if slices.over:
+                    await slices.pause()
+        changed, last = _changes(query, learner)
+        key = _sort_key(sort, query, changed)
+        in_order = sorted(cast(dict[ItemId, Belief], beliefs).items(), key=key, reverse=sort != "id")
+        if slices.over:
+            await slices.pause()
+        states = []
+        for item, b in in_order[offset : offset + limit]:
+            change = changed.get(item, _NEVER)
+            states.append(
+                ItemState(
+                    item, _finite(b.estimate), _finite(b.bonus), _finite(b.samples), _finite(b.score),
+                    moment(query.last_offered(item)), change.step, b.prior, b.strength, query.places.get(item),
+                    because.get(item), change.time,
+                )
+            )  # fmt: skip
         return QueryState(
-            ranker_name, name, ranker.spec, query.steps, query.impressions, query.clicks, last, learner.alarm_count,
-            items, len(best_first),
+            ranker_name, name, ranker.spec, query.steps, query.impressions, query.clicks, last.step,
+            learner.alarm_count, states, len(in_order), last.time or UNSET,
         )  # fmt: skip
 
     def _prior(self, ranker: Ranker, query: Query) -> tuple[Prior | None, dict[ItemId, dict[str, float]]]:
@@ -107,9 +143,48 @@ class Introspection:
         return list(items)
 
 
-def _estimate(entry: tuple[ItemId, Belief]) -> float:
-    estimate = _finite(entry[1].estimate)
-    return -math.inf if estimate is None else estimate
+class _LastChange(NamedTuple):
+    """The last change of an item, or of a query."""
+
+    step: int | None
+    time: datetime | None  #: None if it was detected by an earlier version
+
+
+_NEVER = _LastChange(None, None)
+
+
+def _changes(query: Query, learner: Learner) -> tuple[dict[ItemId, _LastChange], _LastChange]:
+    """The last change of each item that has one, and of the query."""
+    alarms = learner.alarms
+    times = query.change_times[-len(alarms) :] if alarms else []
+    changed: dict[ItemId, _LastChange] = {}
+    last = _NEVER
+    for n, alarm in enumerate(alarms, len(times) - len(alarms)):
+        last = _LastChange(alarm.step, moment(times[n]) if n >= 0 else None)
+        items = cast(list[ItemId], learner.items if alarm.everything else [alarm.item])
+        changed |= dict.fromkeys(items, last)
+    return changed, last
+
+
+def _sort_key(
+    sort: Sort, query: Query, changed: dict[ItemId, _LastChange]
+) -> Callable[[tuple[ItemId, Belief]], tuple[Any, ...]]:
+    """The order of items, and their beliefs; what is not known is the smallest."""
+
+    def key(entry: tuple[ItemId, Belief]) -> tuple[Any, ...]:
+        item, belief = entry
+        if sort == "id":  # integers, then strings
+            return isinstance(item, str), item
+        value: float | None
+        if sort == "last_offered":
+            value = query.last_offered(item)
+        elif sort == "last_change":
+            value = changed.get(item, _NEVER).step
+        else:
+            value = _finite(getattr(belief, sort))
+        return (-math.inf if value is None else value,)
+
+    return key
 
 
 def _finite(value: float | None) -> float | None:

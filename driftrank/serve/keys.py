@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # ``driftrank key`` works without the serve extra
     from driftrank.serve.settings import ServerSettings
     from driftrank.wire import RankerSettings
 
-_HASH = re.compile(r"sha256:[0-9a-f]{64}")
+HASH = re.compile(r"sha256:[0-9a-f]{64}")
 _KEY = re.compile(r"dr_[A-Za-z0-9_-]{32}")
 
 
@@ -53,7 +53,7 @@ def hashed(key: str) -> str:
 
 def is_hash(text: str) -> bool:
     """True if the text is the hash of a key."""
-    return _HASH.fullmatch(text) is not None
+    return HASH.fullmatch(text) is not None
 
 
 def as_hash(name: str, text: str) -> str:

@@ -207,6 +207,7 @@ class Maintenance:
                 except BaseException:
                     queries.dirty.update(key for key in dirty if key in queries)
                     queries.deleted.update(deleted)  # the stored snapshot is still that of an earlier generation
+                    self._state.changes_stored = False
                     raise
             self._metrics.add("snapshots_written", (), len(dirty))
             if pause:
@@ -237,6 +238,7 @@ class Maintenance:
                 await self._write(checkpoint, models, deleted, hurry)
             except BaseException:  # a replay begins where it did before
                 state.needed = min(needed, state.needed)
+                state.changes_stored = False
                 self._new += new
                 raise
             self._checkpoint_at = checkpoint.seq

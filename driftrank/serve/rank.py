@@ -118,11 +118,14 @@ def make_impression(
     if settings.holdout and (key_of(f"holdout/{ranker.name}/{event_id}") >> 11) * 2.0**-53 < settings.holdout:
         arm = "holdout"
     offered = _offered(query, request, shares=ranker.shares)
+    offered_by = query.offered_by(request.asked, now) if query else 0
+    known = offered_by or (offered is not None and not ranker.shares)
     chosen = choose(ranker, learner, request, arm, now, key)
     ranked = Ranked(
         ranker.name, name, event_id, now, learner.steps + 1, chosen.shown, chosen.why, key, chosen.score, arm, offered,
         request.features if offered is not None else None, chosen.propensity, chosen.memo,
         defer, ranker.since, query.since if query else 0, chosen.places, chosen.described, request.asked,
+        None if known else request.items, offered_by,
     )  # fmt: skip
     return ranked, None if query is not None and learner is query.learner else prepared
 
@@ -257,6 +260,11 @@ def _described(ranking: RankedItems, request: CheckedRequest) -> bytes | None:
 
 
 def response(ranker: Ranker, ranked: Ranked, notes: Sequence[str] = ()) -> RankResponse:
+    return RankResponse(ranked.event_id, ranked_items(ranked), ranker.spec, ranked.step, list(notes))
+
+
+def ranked_items(ranked: Ranked) -> list[RankedItem]:
+    """The items of a ranking, as in its answer."""
     items = [
         RankedItem(item, n + 1, score, WHY[why])  # type: ignore[arg-type]
         for n, (item, score, why) in enumerate(zip(ranked.shown, ranked.score, ranked.why, strict=True))
@@ -266,7 +274,7 @@ def response(ranker: Ranker, ranked: Ranked, notes: Sequence[str] = ()) -> RankR
             structs.replace(item, propensity=propensity)
             for item, propensity in zip(items, ranked.propensity, strict=True)
         ]
-    return RankResponse(ranked.event_id, items, ranker.spec, ranked.step, list(notes))
+    return items
 
 
 def _digest(query: str, items: list[ItemId], k: int | None) -> int:

@@ -14,7 +14,9 @@ from driftrank.serve.keys import is_hash
 from driftrank.validation import check_choice, check_integer, check_number
 from driftrank.wire import RankerSettings
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+#: the most positions of a ranking
+LONGEST_LIST = 1000
 #: BubbleRank needs a horizon. By default it plans for this many rankings; of two neighbours one must then win 222 times
 #: in a row before they are swapped.
 SAFE_HORIZON = 1_000_000
@@ -22,7 +24,7 @@ SAFE_HORIZON = 1_000_000
 
 def check_name(name: str) -> None:
     """Raise unless a ranker can have this name."""
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise ValueError(
             f"ranker={name!r}: must be up to 64 letters, digits, dots, dashes or underscores, a letter or digit first"
         )
@@ -87,7 +89,7 @@ def _context(name: str, value: Any) -> None:
 #: the check of each parameter by itself
 CHECKS: dict[str, Callable[[str, Any], object]] = {
     "policy": _policy,
-    "k": lambda name, value: check_integer(name, value, 1, 1000),
+    "k": lambda name, value: check_integer(name, value, 1, LONGEST_LIST),
     "mode": lambda name, value: check_choice(name, value, ("live", "shadow", "safe")),
     "holdout": lambda name, value: check_number(name, value, 0, 1, open_high=True),
     "wait": seconds,

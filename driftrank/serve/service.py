@@ -292,7 +292,7 @@ class Service:
             try:
                 await self._follower.hold([(name, query) for query in queries])
             except StoreError as error:
-                raise Refused(503, "The store cannot be read", str(error), {"Retry-After": "1"}) from None
+                raise Refused(503, "Store not readable", str(error), {"Retry-After": "1"}) from None
 
     async def _hold(self, name: str, query: str) -> None:
         """As :meth:`hold`, until the next await."""
@@ -300,7 +300,7 @@ class Service:
             while not self.state.queries.holds((name, query)):
                 await self.hold(name, [query])
 
-    async def _impressions(self, ranker: Ranker, event_ids: Iterable[str]) -> dict[str, Impression | None]:
+    async def impressions(self, ranker: Ranker, event_ids: Iterable[str]) -> dict[str, Impression | None]:
         """Impressions by event id."""
         ids = list(dict.fromkeys(event_ids))
         if self._follower is None:
@@ -320,7 +320,7 @@ class Service:
             raise Refused(503, "Outcome unknown", detail, {"Retry-After": "1"}) from None
         except StoreError as error:
             self.metrics.add("store_errors", (type(error).__name__,))
-            raise Refused(503, "The store cannot be written", str(error), {"Retry-After": "5"}) from None
+            raise Refused(503, "Store not writable", str(error), {"Retry-After": "5"}) from None
 
     # -- rank ------------------------------------------------------------------------------------------------------
 
@@ -331,7 +331,7 @@ class Service:
         """
         if lenient and self.starting:
             return self._degraded(name, requests, "starting")
-        self._check_ready()
+        self.check_ready()
         if not self.maintenance.memory_free.is_set():
             await self.maintenance.memory_free.wait()
         ranker = self.ranker(name)
@@ -353,7 +353,7 @@ class Service:
                     notes.append(checked.notes)
                 except ValueError as error:
                     where = f"request {n + 1} of {len(requests)}: " if len(requests) > 1 else ""
-                    raise Refused(422, "Bad request", f"{where}{error}") from None
+                    raise Refused(422, "Bad value", f"{where}{error}") from None
                 event_id = request.event_id
                 if event_id is not None and asked.setdefault(event_id, checked.asked) != checked.asked:
                     raise _taken(event_id)
@@ -379,7 +379,7 @@ class Service:
                 if next(settled).new:
                     self._count(ranked)
                 else:
-                    found = (await self._impressions(ranker, [ranked.event_id]))[ranked.event_id]
+                    found = (await self.impressions(ranker, [ranked.event_id]))[ranked.event_id]
                     ranked = _served(found, ranked.query, ranked.asked)
             self.count_ignored(ranker, said)
             out.append(response(ranker, ranked, said))
@@ -391,13 +391,13 @@ class Service:
         """The baseline for each request."""
         settings = self.ranker_settings().get(name)
         if settings is None:  # it may be in the part of the log that is not replayed yet
-            self._check_ready()
+            self.check_ready()
             raise no_ranker(name)
         self._check_batch(len(requests))
         try:
             out = [degraded_response(self.settings, settings, request, why) for request in requests]
         except ValueError as error:
-            raise Refused(422, "Bad request", str(error)) from None
+            raise Refused(422, "Bad value", str(error)) from None
         self.metrics.add("lists_degraded", (name, why), len(out))
         return out
 
@@ -446,7 +446,7 @@ class Service:
 
     async def _take_back(self, ranker: Ranker, event_ids: Iterable[str]) -> None:
         """End those of these impressions that were taken back before they were known."""
-        found = await self._impressions(ranker, event_ids)
+        found = await self.impressions(ranker, event_ids)
         ends = [
             withdrawal(ranker, it, self.now())
             for it in found.values()
@@ -473,7 +473,7 @@ class Service:
                 except ValueError as error:
                     self.metrics.add("feedback", (name, "malformed"))
                     where = f"feedback {n + 1} of {len(feedbacks)}: " if len(feedbacks) > 1 else ""
-                    raise Refused(422, "Bad request", f"{where}{error}") from None
+                    raise Refused(422, "Bad value", f"{where}{error}") from None
                 if slices.over:
                     await slices.pause()
                     now = self.now()
@@ -491,7 +491,7 @@ class Service:
             return None
         most = self.settings.max_id
         ids = [f.event_id for f in feedbacks if 0 < len(f.event_id) <= most]
-        known = await self._impressions(ranker, ids)
+        known = await self.impressions(ranker, ids)
         await self.hold(ranker.name, {it.ranked.query for it in known.values() if it is not None})
         return known
 
@@ -503,6 +503,8 @@ class Service:
         if not event_id:  # of a baseline that was answered instead of a ranking
             return outcome.orphan(event_id)
         self._check_id("event_id", event_id)
+        if feedback.shown is not None and feedback.shown < 0:
+            raise ValueError(f"shown={feedback.shown}: must be at least 0")
         if isinstance(feedback.time, str) and len(feedback.time) > max_id:  # it is kept in memory, too
             raise ValueError(f"time: {len(feedback.time)} characters, at most {max_id} are allowed")
         impression = self.state.impression(ranker, event_id) if known is None else known[event_id]
@@ -519,7 +521,7 @@ class Service:
     def _outcome(self, new: NewRecord, settled: Settled) -> FeedbackResult:
         if settled.new:
             if settled.outcome is None:  # only if others write to the log, too
-                raise Refused(503, "Cannot be learnt", f"record {settled.seq} could not be folded")
+                raise Refused(503, "Store not readable", f"record {settled.seq} could not be folded")
             assert isinstance(settled.outcome, FeedbackResult)
             return settled.outcome
         if not settled.seq:  # another service has forgotten the impression
@@ -532,10 +534,10 @@ class Service:
 
     async def activate(self, event_id: str, names: Iterable[str]) -> Activation:
         """Open the feedback window of a deferred impression of one of these rankers."""
-        self._check_ready()
+        self.check_ready()
         self.check_named("event_id", event_id)
         rankers = [self.state.rankers[name] for name in names if name in self.state.rankers]
-        all_ = [(await self._impressions(ranker, [event_id]))[event_id] for ranker in rankers]
+        all_ = [(await self.impressions(ranker, [event_id]))[event_id] for ranker in rankers]
         found = [it for it in all_ if it is not None]
         if not found:
             raise Refused(404, "No such event", f"event_id={event_id!r}: no ranking has it")
@@ -557,19 +559,20 @@ class Service:
 
     # -- rankers and queries ---------------------------------------------------------------------------------------
 
-    def _check_ready(self) -> None:
+    def check_ready(self) -> None:
+        """Raise unless requests can be answered."""
         if not self.ready:
             raise Refused(503, "Not ready", self._doing, {"Retry-After": "1"})
 
     def ranker(self, name: str) -> Ranker:
-        self._check_ready()
+        self.check_ready()
         try:
             return self.state.rankers[name]
         except KeyError:
             raise no_ranker(name) from None
 
     def ranker_names(self) -> list[str]:
-        self._check_ready()
+        self.check_ready()
         return sorted(self.state.rankers)
 
     def ranker_settings(self) -> dict[str, RankerSettings]:
@@ -586,7 +589,7 @@ class Service:
         self, name: str, settings: RankerSettings, *, discard: bool = False, by: str = "", undoes: int = 0
     ) -> RankerInfo:
         """Create a ranker or change it. A change that would cost what it has learnt needs ``discard``."""
-        self._check_ready()
+        self.check_ready()
         try:
             check_ranker(name, settings)
             if settings.keys and not self.settings.admin_keys:
@@ -694,7 +697,7 @@ class Service:
 
     def _check_batch(self, n: int) -> None:
         if not 1 <= n <= self.settings.max_batch:
-            raise Refused(422, "Bad request", f"{n} requests at once: must be from 1 to {self.settings.max_batch}")
+            raise Refused(422, "Bad value", f"{n} requests at once: must be from 1 to {self.settings.max_batch}")
 
     def _check_items(self, query: Query, items: Sequence[ItemId]) -> None:
         """Raise if a query would have too many items: each call takes time for all of them."""
@@ -713,7 +716,7 @@ class Service:
         try:
             self._check_id(name, value)
         except ValueError as error:
-            raise Refused(422, "Bad request", str(error)) from None
+            raise Refused(422, "Bad value", str(error)) from None
 
 
 def _explicit(settings: RankerSettings, before: Ranker | None) -> RankerSettings:
@@ -739,7 +742,7 @@ def _stamped(records: list[NewRecord], now: float) -> list[NewRecord]:
 def _served(impression: Impression | None, query: str, asked: int) -> Ranked:
     """The impression that a retried request asks for."""
     if impression is None:  # pragma: no cover - it was in the log a moment ago
-        raise Refused(503, "Try again", "the ranking is being forgotten", {"Retry-After": "1"})
+        raise Refused(503, "Not ready", "the ranking is being forgotten", {"Retry-After": "1"})
     ranked = impression.ranked
     if ranked.query != query or ranked.asked not in (0, asked):
         raise _taken(ranked.event_id)

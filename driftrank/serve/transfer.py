@@ -56,7 +56,7 @@ class Transfer:
             try:
                 record = self._warm(ranker, row, now, trial, f"{batch}/{n}")
             except ValueError as error:
-                raise Refused(422, "Bad request", f"row {n + 1}: {error}") from None
+                raise Refused(422, "Bad value", f"row {n + 1}: {error}") from None
             if slices.over:
                 await slices.pause()
             # with the generation: what a reset has forgotten may be sent again
@@ -126,7 +126,7 @@ class Transfer:
         while names := service.store.snapshot_names(prefix, last, 100):
             for last in names:
                 if service.stopping:  # half an export must not look complete
-                    raise Refused(503, "Stopping", "the service is stopping")
+                    raise Refused(503, "Not ready", "the service is stopping")
                 query = last.removeprefix(prefix)
                 self._check_same(ranker, since)
                 snapshot = service.state.queries.stored((name, query), since)
@@ -137,9 +137,9 @@ class Transfer:
 
     def _check_same(self, ranker: Ranker, since: int) -> None:
         if self._service.ranker(ranker.name) is not ranker:
-            raise Refused(409, "No such ranker", f"ranker {ranker.name!r}: was deleted meanwhile")
+            raise Refused(409, "Changed meanwhile", f"ranker {ranker.name!r}: was deleted meanwhile")
         if ranker.since != since:
-            raise Refused(409, "No such state", f"ranker {ranker.name!r}: was reset meanwhile")
+            raise Refused(409, "Changed meanwhile", f"ranker {ranker.name!r}: was reset meanwhile")
 
     async def import_(self, name: str, states: Sequence[tuple[str, bytes]]) -> Counted:
         """Replace the states of queries by those of another service with the same policy."""

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import asyncio
 
+from driftrank.serve.feeds import operations_on
 from driftrank.serve.http.problems import Refused
 from driftrank.serve.log.committer import NewRecord
 from driftrank.serve.log.records import Imported, Reset, SharedImported, decode
 from driftrank.serve.log.store.base import LogOnly
 from driftrank.serve.metrics import Metrics
 from driftrank.serve.service import Service, unique_id
+from driftrank.serve.state.checkpoint import DoneOperation
 from driftrank.serve.state.state import State
-from driftrank.wire import OperationLogged, RankerInfo
+from driftrank.wire import RankerInfo
 
 #: records folded before requests are answered
 _SLICE = 100
-
-
-def operations(service: Service, name: str) -> list[OperationLogged]:
-    """The operations on a ranker, latest first; also on a deleted one."""
-    found = [entry for entry in reversed(service.state.operations) if entry.ranker == name]
-    if not found:
-        service.ranker(name)
-    return found
 
 
 async def undo(service: Service, name: str, number: int, by: str) -> RankerInfo:
@@ -30,7 +24,7 @@ async def undo(service: Service, name: str, number: int, by: str) -> RankerInfo:
 
     What it has learnt since is discarded, which is an operation itself.
     """
-    found = [entry for entry in operations(service, name) if entry.number == number]
+    found = [entry for entry in operations_on(service, name) if entry.number == number]
     if not found:
         raise Refused(404, "No such operation", f"number={number}: ranker {name!r} has no such operation")
     (operation,) = found
@@ -67,7 +61,7 @@ async def undo(service: Service, name: str, number: int, by: str) -> RankerInfo:
     return service.info(name)
 
 
-async def _state_before(service: Service, operation: OperationLogged) -> State:
+async def _state_before(service: Service, operation: DoneOperation) -> State:
     """The state that the records of the ranker give up to the operation."""
     store, at = service.store, operation.created - 1
     first = store.read(at, 1)

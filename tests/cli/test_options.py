@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from driftrank.cli._options import command_line
-from driftrank.cli.app import run
+from driftrank.cli.app import make_app, run
 from driftrank.cli.leaderboard import leaderboard
 from driftrank.cli.reproduce import reproduce
 
@@ -51,3 +53,15 @@ def test_origin_in_a_file_is_accepted(tmp_path: Path, capsys: pytest.CaptureFixt
     config.write_text('driftrank = "0.0.1"\nqueries_digest = "00"\nk = 99\n')
     assert run(["simulate", "--config", str(config), "--out", str(tmp_path / "out")]) == 2
     assert "k=99: must be an integer from 1 to the number of items" in capsys.readouterr().err
+
+
+def test_options_are_in_small_letters() -> None:
+    """Some versions of typer take a metavar that is the option's name in capitals for the option itself."""
+
+    def options(command: Any) -> list[str]:
+        own = [name for parameter in command.params for name in parameter.opts if name.startswith("--")]
+        return own + [name for sub in getattr(command, "commands", {}).values() for name in options(sub)]
+
+    found = options(typer.main.get_command(make_app()))
+    assert len(found) > 100
+    assert [name for name in found if name != name.lower()] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import secrets
 import subprocess
 import sys
@@ -220,3 +221,26 @@ def test_flush_at_exit(running: Running) -> None:
             client.rank("at exit", ITEMS, event_id=f"e{n}")
         subprocess.run([sys.executable, "-c", SYNC, running.url], cwd=ROOT, check=True, timeout=60)
         assert client.query("at exit").steps == 5
+
+
+def test_events_and_feeds(client: Any) -> None:
+    ranking = client.rank("a b/c", ITEMS)
+    client.feedback(ranking.event_id, [ranking.items[0].id], wait=True)
+    found = client.event(ranking.event_id)
+    assert (found.query, found.items, found.candidates) == ("a b/c", ranking.items, ITEMS)
+    assert (found.outcome, found.feedback.clicks) == ("counted", [1])
+    assert found.time.tzinfo is not None
+    with pytest.raises(NotFound, match="no ranking of ranker") as caught:
+        client.event("nothing")
+    assert caught.value.type == "urn:driftrank:problem:no-such-event"
+    assert pickle.loads(pickle.dumps(caught.value)).type == caught.value.type
+    (busiest,) = client.top_queries()
+    assert (busiest.query, busiest.live.clicks) == ("a b/c", 1)
+    assert client.top_queries("loss") == client.top_queries("change", offset=1, limit=2) == []
+    assert client.changes() == client.changes("a b/c", before=7) == []
+    assert [item.id for item in client.query("a b/c", sort="id", limit=2).items] == ["a", "b"]
+    client.patch_ranker(client.name, {"k": 4})
+    changed, created = client.operations()
+    assert (changed.kind, created.kind) == ("changed", "created")
+    assert client.operations(before=changed.number, limit=5) == [created]
+    assert client.all_operations(limit=1) == [changed]

@@ -16,9 +16,9 @@ PAGES = [page for page in (ROOT / "docs").rglob("*.md") if "driftrank serve" in 
 
 
 def _table(heading: str) -> list[list[str]]:
-    """The rows of the table under a heading."""
-    part = OPERATE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    rows = [line.strip("|").split("|") for line in part.splitlines() if line.startswith("|")]
+    """The rows of the first table under a heading."""
+    part = OPERATE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0].partition("\n|")[2].partition("\n\n")[0]
+    rows = [line.strip("|").split("|") for line in part.splitlines()]
     return [[cell.strip() for cell in row] for row in rows[2:]]
 
 

@@ -20,7 +20,7 @@ from tests.quick import others_are_slow
 LEARNERS = [name for name, cls in policies().items() if not cls.oracle]
 #: one policy per way of assembling kernels
 SKELETONS = {"CascadeRegimeTS", "CascadeSWUCB", "GLRTCascadeKLUCB", "PBMPIE", "RankedEXP3"}
-SOME = ["CascadeDUCB", "CascadeSWUCB", "CascadeTS", "RankedEXP3", "OracleRestart"]
+SOME = ["CascadeSWUCB", "CascadeTS", "OracleRestart"]
 
 
 @pytest.mark.interpreted

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from driftrank.serve.http.problems import TITLES, TYPE
 from tests.serve.running import Running
 
 #: the header of a body that is given as bytes
@@ -47,6 +48,7 @@ def problem(answer: httpx.Response, status: int, says: str = "") -> None:
     assert answer.headers["content-type"] == "application/problem+json"
     body = answer.json()
     assert body["status"] == status
-    assert set(body) <= {"type", "title", "status", "detail"}
-    assert body["title"]
+    assert set(body) == {"type", "title", "status", "detail"}
+    assert TITLES[body["title"]] == status
+    assert body["type"] == TYPE + body["title"].lower().replace(" ", "-")
     assert says in body["detail"], body

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from msgspec import to_builtins
 
 from driftrank.serve.http.problems import Refused
 from driftrank.serve.introspection import Introspection
@@ -218,13 +219,13 @@ class Harness:
         return Transfer(self.service)
 
     def query(self, name: str, ranker: str = "default") -> QueryState:
-        return self.introspection.state(ranker, name)
+        return self.run(self.introspection.state(ranker, name))
 
     def log(self) -> list[tuple[int, Record]]:
         return [(entry.seq, decode(entry.body)) for entry in self.store.read(0, 1_000_000)]
 
     def names(self, ranker: str = "default") -> list[str]:
-        return self.introspection.names(ranker, None, 1000)
+        return self.run(self.introspection.names(ranker, None, 1000))
 
     def dump(self) -> dict[str, Any]:
         return dump(self.state, {name: self.names(name) for name in self.state.rankers})
@@ -251,7 +252,7 @@ def dump(state: State, names: dict[str, list[str]]) -> dict[str, Any]:
             "impressions": ranker.impressions, "steps": ranker.steps, "clicks": ranker.clicks,
             "waiting": ranker.waiting.to_bytes(), "collected": dict(ranker.collected),
             "deferred": dict(ranker.deferred), "withdrawn": dict(ranker.withdrawn), "sizes": ranker.sizes,
-            "of queries": queries,
+            "of queries": queries, "traffic": to_builtins(ranker.traffic.queries), "changes": ranker.changes,
             "shared": None if ranker.shared is None else ranker.shared.to_bytes(), "shared seq": ranker.shared_seq,
         }  # fmt: skip
     return out

@@ -77,6 +77,9 @@ class Nodes:
 
     def start(self, number: int, **settings: Any) -> Node:
         """Start a node, or start it again."""
+        for before in self.nodes[number : number + 1]:
+            if before.ready:
+                self.run(before.crash())
         node = Node(self.url, self.made, node=f"n{number}", **(self._settings | settings))
         self.nodes[number : number + 1] = [node]
         self.run(node.start())

@@ -16,10 +16,12 @@ import pytest
 import typer
 
 from driftrank.cli.app import make_app
+from driftrank.policies.registry import default_policy
 from driftrank.serve.keys import new_key
 from driftrank.serve.metrics import COUNTERS, GAUGES, HISTOGRAMS
 from driftrank.serve.settings import ServerSettings, load_settings
 from driftrank.wire import RankerSettings
+from tests.serve.running import Running
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 TOML = DEPLOY / "driftrank.toml"
@@ -43,16 +45,14 @@ def variables() -> dict[str, str]:
     return dict(pair.split("=", 1) for line in instructions("ENV") for pair in shlex.split(line))
 
 
-def test_the_example_loads() -> None:
-    settings = load_settings(TOML)
-    assert set(settings.rankers) == {"default", "shop", "trial", "careful"}
-    assert settings.rankers["shop"].wait == "10m"
-    assert settings.rankers["careful"].mode == "safe"
+def test_the_file_as_it_is_installed_changes_nothing() -> None:
+    """Nobody gets rankers, or other settings, from an example."""
+    assert load_settings(TOML) == load_settings() == ServerSettings(rankers={"default": RankerSettings()})
 
 
 def test_commented_settings_are_the_defaults(tmp_path: Path) -> None:
     text = TOML.read_text("utf-8")
-    server, _, shop = text.partition("[rankers.shop]")
+    server, _, shop = text.partition("# [rankers.shop]\n")
     uncommented = re.sub(r"^# (\w+ = )", r"\1", server, flags=re.MULTILINE)
     # these have no default that a file could have
     uncommented = re.sub(
@@ -62,9 +62,12 @@ def test_commented_settings_are_the_defaults(tmp_path: Path) -> None:
     path.write_text(uncommented, "utf-8")
     assert load_settings(path) == ServerSettings()
     defaults = dict(re.findall(r"^# (\w+) = (\S+)", shop, re.MULTILINE))
-    assert defaults.keys() == set(RankerSettings.__struct_fields__) - {"k", "wait"}
-    for name in ("mode", "silence", "second_click", "forget_items", "holdout", "context", "seed"):
+    assert defaults.keys() == set(RankerSettings.__struct_fields__)
+    for name in defaults.keys() - {"policy", "horizon"}:
         assert json.loads(defaults[name]) == getattr(RankerSettings(), name)
+    assert json.loads(defaults["policy"]) == default_policy().spec
+    path.write_text("[rankers.shop]\n" + re.sub(r"^# ", "", shop, flags=re.MULTILINE), "utf-8")
+    assert load_settings(path).rankers["shop"].k == RankerSettings().k
 
 
 def test_every_setting_is_in_the_example() -> None:
@@ -77,7 +80,7 @@ def test_the_unit_starts_our_command() -> None:
     (line,) = re.findall(r"^ExecStart=(.*)$", UNIT, re.MULTILINE)
     program, *arguments = shlex.split(line)
     assert Path(program).name == "driftrank"
-    assert understood(arguments)["config"] == Path("/etc/driftrank/driftrank.toml")
+    assert Path(understood(arguments)["config"]) == Path("/etc/driftrank/driftrank.toml")
 
 
 def test_the_units_variables_are_known() -> None:
@@ -114,18 +117,33 @@ def test_the_container_needs_a_key_and_keeps_its_store_in_the_volume() -> None:
 def test_the_container_copies_existing_files() -> None:
     for line in instructions("COPY"):
         if not line.startswith("--from"):
-            *sources, _ = line.split()
+            *sources, _ = [word for word in line.split() if not word.startswith("--")]
             assert all((DEPLOY.parent / source).exists() for source in sources)
 
 
-def test_the_containers_health_check_fails_without_a_server() -> None:
+def test_the_health_check_is_kept_by_podman() -> None:
+    """Its default format of images has none: the build names another, or the run gives the check."""
     (line,) = instructions("HEALTHCHECK")
-    python, *arguments = json.loads(line.partition("CMD ")[2])
-    assert python == "python"
-    environ = {**os.environ, "DRIFTRANK_PORT": "1"}
-    done = subprocess.run([sys.executable, *arguments], env=environ, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "Connection refused" in done.stderr
+    options, _, command = line.partition(" CMD ")
+    (program,) = json.loads(command)
+    (copied,) = [words for words in map(str.split, instructions("COPY")) if words[-1] == f"/usr/local/bin/{program}"]
+    assert copied[:2] == ["--chmod=755", "deploy/healthy.py"]
+    assert "#   podman build --format docker " in CONTAINER
+    (given,) = re.findall(r"^#   (--health-cmd .*)$", CONTAINER, re.MULTILINE)
+    at_run = re.sub(r"--(\w[\w-]*)=", r"--health-\1 ", options)
+    assert given == f"--health-cmd {program} {at_run}"
+
+
+def test_the_health_check_tells_a_living_service_from_a_dead_one(server: Running) -> None:
+    def check(port: int) -> subprocess.CompletedProcess[str]:
+        environ = {**os.environ, "DRIFTRANK_PORT": str(port)}
+        command = [sys.executable, str(DEPLOY / "healthy.py")]
+        return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+
+    assert check(server.port).returncode == 0
+    dead = check(1)
+    assert dead.returncode == 1
+    assert "Connection refused" in dead.stderr
 
 
 #: the metrics by the names of their series, with their labels

@@ -12,7 +12,6 @@ from driftrank.serve import follower
 from driftrank.serve.http.problems import Refused
 from driftrank.serve.log.records import Final, Ranked, decode
 from driftrank.serve.log.store.postgres import PostgresStore
-from driftrank.serve.state.ranker import Ranker
 from driftrank.serve.transfer import Transfer
 from driftrank.wire import Feedback, RankerSettings, RankRequest, WarmRow
 from tests.serve.nodes import Nodes, differences
@@ -147,10 +146,6 @@ def _no_tail(monkeypatch):
     )
 
 
-def _settings_of_now(monkeypatch):
-    monkeypatch.setattr(Ranker, "go_back", lambda *_: None)
-
-
 def _own_records_first(monkeypatch):
     """Others' records that came before the own ones are folded only with the next exchange."""
     monkeypatch.setattr(
@@ -174,7 +169,7 @@ def _no_shared_model(monkeypatch):
     monkeypatch.setattr(follower.State, "follow", without)
 
 
-@pytest.mark.parametrize("mutation", [_no_tail, _settings_of_now, _own_records_first, _no_shared_model])
+@pytest.mark.parametrize("mutation", [_no_tail, _own_records_first, _no_shared_model])
 def test_the_comparison_notices(postgres, monkeypatch, mutation):
     mutation(monkeypatch)
     try:

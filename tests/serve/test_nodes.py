@@ -12,6 +12,7 @@ from driftrank.serve.http.problems import Refused
 from driftrank.serve.log.records import Final, decode
 from driftrank.serve.log.store.base import StoreUnknown
 from driftrank.serve.maintenance import _end
+from driftrank.serve.state.ranker import Ranker
 from driftrank.wire import RankerSettings, RankRequest
 from tests.serve.nodes import Nodes, differences
 
@@ -80,7 +81,7 @@ def test_collected_clicks_that_the_keeper_does_not_know_yet_count(postgres, know
         nodes.run(a.append([end]))
         nodes.level()
         for node in (a, b):
-            found = nodes.run(node._impressions(node.state.rankers["default"], ["e"]))["e"]
+            found = nodes.run(node.impressions(node.state.rankers["default"], ["e"]))["e"]
             assert found.final.clicks == ([1, 3] if known else [3])
         assert nodes.run(b.click("e", 3, *([1] * known))).outcome == "duplicate"
         assert not nodes.differences()
@@ -139,7 +140,7 @@ def test_the_keeper_is_one_and_another_follows(postgres):
 
 async def _ended(node, event):
     for _ in range(300):
-        found = (await node._impressions(node.state.rankers["default"], [event]))[event]
+        found = (await node.impressions(node.state.rankers["default"], [event]))[event]
         if found.final is not None:
             assert found.final.how == "silence"
             return
@@ -240,6 +241,24 @@ async def _go_on(node):
         await node.list_of("q", f"e{n}")
         await node.click(f"e{n}", 1)
     await node.maintenance.snapshot([("default", "q")])
+
+
+@pytest.mark.parametrize("changes", [{"k": 2}, {"forget_items": 0.01, "wait": 0.01}])
+@pytest.mark.parametrize("right", [True, False])
+def test_records_are_folded_with_the_settings_of_their_time(postgres, monkeypatch, changes, right):
+    if not right:
+        monkeypatch.setattr(Ranker, "go_back", lambda *_: None)
+    with Nodes(postgres.url(), ranker=RANKER) as nodes:
+        a, b = nodes[0], nodes[1]
+        nodes.run(a.list_of("q", "old", "abc"))
+        nodes.run(asyncio.sleep(0.05))
+        for n in range(3):
+            nodes.run(a.list_of("q", f"e{n}", "def"))
+            nodes.run(a.click(f"e{n}", 3))
+        nodes.run(a.patch_ranker("default", changes))
+        nodes.level()
+        nodes.run(b.list_of("q", "new", "def"))
+        assert bool(nodes.differences()) is not right
 
 
 def test_a_cut_log_makes_a_node_begin_again(postgres):

@@ -828,7 +828,7 @@ def test_names_of_queries_page_by_page(tmp_path):
         for tiny in (False, True):
             harness.run(harness.service.rank("default", [RankRequest(name, ["x"]) for name in kept]))
             got, after = [], None
-            while page := harness.introspection.names("default", after, 7):
+            while page := harness.run(harness.introspection.names("default", after, 7)):
                 assert len(page) == 7 or len(got) + len(page) == len(kept)
                 got += page
                 after = page[-1]

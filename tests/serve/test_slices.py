@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from driftrank.serve.log.records import Ranked
+from driftrank.serve.slices import Slices
 from driftrank.wire import Feedback, RankRequest
 from tests.serve.harness import Harness
 from tests.serve.running import Running
@@ -84,10 +86,36 @@ def test_items_come_in_pages(tmp_path: Path) -> None:
             harness.feedback(f"e{n}", [1])
         first = harness.query("q")
         assert (len(first.items), first.items_total) == (1000, 1500)
-        pages = [harness.introspection.state("default", "q", offset, 400).items for offset in range(0, 1600, 400)]
+        pages = [
+            harness.run(harness.introspection.state("default", "q", offset, 400)).items
+            for offset in range(0, 1600, 400)
+        ]
         assert [len(page) for page in pages] == [400, 400, 400, 300]
         assert len({item.id for page in pages for item in page}) == 1500
         assert [item.id for item in pages[0] + pages[1]] == [item.id for item in first.items[:800]]
+
+
+def test_long_answers_are_made_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if every slice was over at once: how often others may run does not depend on the machine then."""
+    paused = 0
+
+    async def pause(_: Slices) -> None:
+        nonlocal paused
+        paused += 1
+
+    monkeypatch.setattr(Slices, "over", True)
+    monkeypatch.setattr(Slices, "pause", pause)
+    with Harness(tmp_path) as harness:
+        for n in range(5):
+            harness.rank("q", [f"{m}" for m in range(n * 500, n * 500 + 500)])
+        paused = 0
+        assert harness.query("q").items_total == 2500
+        assert paused >= 3, "some hundred items at a time"
+        harness.run(harness.service.rank("default", [RankRequest(f"r{n:04}", ["a"]) for n in range(1000)]))
+        harness.checkpoint()
+        paused = 0
+        assert len(harness.names()) == 1000
+        assert paused >= 10, "some names of the store at a time"
 
 
 def test_a_batch_does_not_stop_others(tmp_path: Path) -> None:

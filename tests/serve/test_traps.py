@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
@@ -297,7 +298,7 @@ def test_operations_are_logged_and_can_be_undone(
     entry = last()
     assert (entry["kind"], entry["by"], entry["discarded"]) == ("changed", "no key", 1)
     assert (entry["before"]["policy"], entry["after"]["policy"]) == ("PriorRegimeTS", "CascadeTS")  # type: ignore[index]
-    assert time.time() - 60 < float(str(entry["time"])) <= time.time() + 1
+    assert time.time() - 60 < datetime.fromisoformat(str(entry["time"])).timestamp() <= time.time() + 1
     learn(http, url, "since")
     undo()
     http.post(f"{url}/reset").raise_for_status()

@@ -13,6 +13,7 @@ from driftrank.cli._complete import format_names
 FormatOption = Annotated[
     str,
     typer.Option(
+        "--format",
         metavar="FORMAT",
         help="auto, yandex, csv, tsv, jsonl, trec or open-bandit; auto detects it.",
         autocompletion=format_names,

@@ -11,13 +11,16 @@ from driftrank.cli import _options as o
 
 LengthOption = Annotated[int | None, typer.Option(metavar="N", help="Items per list.", show_default="all of the query")]
 OrderOption = Annotated[
-    str, typer.Option(metavar="ORDER", help="shuffled; sorted by attraction; swapped: sorted, neighbours exchanged.")
+    str,
+    typer.Option(
+        "--order", metavar="ORDER", help="shuffled; sorted by attraction; swapped: sorted, neighbours exchanged."
+    ),
 ]
 ZipfOption = Annotated[
     float, typer.Option(metavar="Z", help="The frequency of the n-th query is proportional to n to the power of -Z.")
 ]
 FormatOption = Annotated[
-    str, typer.Option(metavar="FORMAT", help="parquet or yandex.", show_default="by the name of the file")
+    str, typer.Option("--format", metavar="FORMAT", help="parquet or yandex.", show_default="by the name of the file")
 ]
 
 
@@ -28,7 +31,7 @@ def generate(
     click_model: o.ClickModelOption = "",
     env: o.EnvironmentOption = "Stationary",
     length: LengthOption = None,
-    k: Annotated[int, typer.Option(metavar="K", help="Number of items that count as the best, for --env.")] = 3,
+    k: Annotated[int, typer.Option("--k", metavar="K", help="Number of items that count as the best, for --env.")] = 3,
     order: OrderOption = "shuffled",
     zipf: ZipfOption = 0.0,
     format: FormatOption = "auto",

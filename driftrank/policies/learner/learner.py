@@ -150,6 +150,11 @@ class Learner:
         return read_alarms(self._views(), self._slots)
 
     @property
+    def detects(self) -> bool:
+        """True if the policy detects changes."""
+        return "alarms" in self.compiled.layout.begins
+
+    @property
     def alarm_count(self) -> int:
         """The number of changes that the policy has detected so far."""
         at = self.compiled.layout.begins.get("alarms")

@@ -10,7 +10,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from driftrank.serve.http.problems import Refused, document
+from driftrank.serve.http.problems import Refused, document, refused
 from driftrank.serve.metrics import Metrics
 from driftrank.serve.settings import ServerSettings
 
@@ -165,8 +165,13 @@ class Connection(HttpToolsProtocol):
 
 def _answer(status: int, detail: str) -> bytes:
     """A whole answer of HTTP, for requests that never reach the application."""
-    phrase = HTTPStatus(status).phrase
-    retry = {"Retry-After": "1"} if status == 503 else {}
-    _, headers, body = document(Refused(status, phrase, detail, {**retry, "Connection": "close"}), "")
-    lines = [b"HTTP/1.1 %d %b" % (status, phrase.encode()), *(b"%b: %b" % header for header in headers), b"", body]
+    more = {"Connection": "close"}
+    overloaded = Refused(503, "Overloaded", detail, {"Retry-After": "1", **more})
+    _, headers, body = document(overloaded if status == 503 else refused(status, detail, more), "")
+    lines = [
+        b"HTTP/1.1 %d %b" % (status, HTTPStatus(status).phrase.encode()),
+        *(b"%b: %b" % header for header in headers),
+        b"",
+        body,
+    ]
     return b"\r\n".join(lines)

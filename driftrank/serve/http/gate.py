@@ -98,7 +98,7 @@ class Gate:
             _log.warning("%s was aborted: the service has stopped", path)
         except StoreError as error:
             _log.error("%s %s failed: %s", scope["method"], path, error)
-            unread = Refused(503, "The store cannot be read", str(error), {"Retry-After": "5"})
+            unread = Refused(503, "Store not readable", str(error), {"Retry-After": "5"})
             await _refuse(unread, path, answer, status)
         except Exception as error:
             _log.exception("%s %s failed: %s", scope["method"], path, type(error).__name__)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
+from importlib import resources
 from typing import Any, get_args, get_type_hints
 
 import msgspec
 
 import driftrank
 from driftrank import wire
+from driftrank.serve.http.limits import Limit, Limits, field_limits, path_limits, restrict
 from driftrank.serve.http.operation import JSON, Need, Operation
 
 _INFO = {
@@ -22,6 +24,8 @@ _INFO = {
 Send **rank** with a query and candidates, show the ranking, send **feedback** with the clicks.
 """,
 }
+#: answers of a server to the examples of requests, in their order; by operation
+_EXAMPLES: dict[str, Any] = msgspec.json.decode((resources.files(__package__) / "examples.json").read_bytes())
 _REF = "#/components/schemas/{name}"
 _PARAMETERS: dict[str, dict[str, Any]] = {
     "ranker": {"schema": {"type": "string"}, "description": "The name of a ranker.", "example": "default"},
@@ -30,7 +34,7 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
         "description": "A query; it may contain slashes.",
         "example": "running shoes",
     },
-    "number": {"schema": {"type": "integer"}, "description": "The number of an operation.", "example": "1"},
+    "number": {"schema": {"type": "integer"}, "description": "The number of an operation.", "example": 1},
     "event_id": {"schema": {"type": "string"}, "description": "The id of a ranking.", "example": "example-1"},
 }
 _KEYS = {
@@ -39,9 +43,9 @@ _KEYS = {
 }
 
 
-def document(operations: Sequence[Operation], *, keys: bool) -> dict[str, Any]:
-    """The document; ``keys``: the server requires keys."""
-    schemas = _Schemas()
+def document(operations: Sequence[Operation], limits: Limits, *, keys: bool) -> dict[str, Any]:
+    """The document of a server with these limits; ``keys``: it requires keys."""
+    schemas = _Schemas(limits)
     paths: dict[str, dict[str, Any]] = {}
     tags: dict[str, None] = {}
     for operation in operations:
@@ -62,7 +66,8 @@ def document(operations: Sequence[Operation], *, keys: bool) -> dict[str, Any]:
 class _Schemas:
     """The schemas of the types that the operations use."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
         self._types: dict[Any, None] = {wire.Problem: None}
 
     def of(self, kind: Any) -> dict[str, Any]:
@@ -77,6 +82,9 @@ class _Schemas:
             for name, field in zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True):
                 if field in comments:
                     out[kind.__name__]["properties"][name]["description"] = comments[field]
+        for type_name, fields in field_limits(self.limits).items():
+            for name, limit in fields.items() if type_name in out else ():
+                restrict(out[type_name]["properties"][name], limit)
         return out
 
 
@@ -117,20 +125,27 @@ def _described(operation: Operation, path: str, schemas: _Schemas) -> dict[str, 
         "tags": [operation.tag],
         "summary": summary.rstrip("."),
         "description": " ".join(details.split()) or text,
-        "operationId": re.sub(r"\W", "_", f"{operation.handler.__name__}{path}") + f"_{operation.method.lower()}",
-        "parameters": _parameters(operation, path),
+        "operationId": _id(operation),
+        "parameters": _parameters(operation, path, path_limits(schemas.limits)),
         **_request_body(operation, schemas),
         "responses": _responses(operation, schemas),
         **({"security": []} if operation.need is Need.NOTHING else {}),
     }
 
 
-def _parameters(operation: Operation, path: str) -> list[dict[str, Any]]:
+def _id(operation: Operation) -> str:
+    return operation.handler.__name__.rstrip("_")
+
+
+def _parameters(operation: Operation, path: str, limits: Mapping[str, Limit]) -> list[dict[str, Any]]:
     out = []
     for name, described in _PARAMETERS.items():
         if f"{{{name}}}" in path:
             example = (operation.path_examples or {}).get(name, described["example"])
-            out.append({"name": name, "in": "path", "required": True, **described, "example": example})
+            schema = dict(described["schema"])
+            restrict(schema, limits[name])
+            about = {"schema": schema, "description": described["description"], "example": example}
+            out.append({"name": name, "in": "path", "required": True, **about})
     for name, given in (operation.parameters or {}).items():
         out.append({"name": name, "in": "query", "required": False, **given})
     return out
@@ -146,7 +161,9 @@ def _request_body(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
 def _responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
     out: dict[int, dict[str, Any]] = {operation.status: {"description": HTTPStatus(operation.status).phrase}}
     if operation.answer is not None:
-        out[operation.status]["content"] = {operation.media: schemas.of(operation.answer)}
+        name = _id(operation)
+        example = {"example": _EXAMPLES[name]} if name in _EXAMPLES else {}
+        out[operation.status]["content"] = {operation.media: schemas.of(operation.answer) | example}
     for status in operation.problems:
         content = {operation.problem_media: schemas.of(operation.problem)}
         out[status] = {"description": HTTPStatus(status).phrase, "content": content}

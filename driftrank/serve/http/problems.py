@@ -11,6 +11,47 @@ MEDIA_TYPE = "application/problem+json"
 #: under this path errors have the form of Azure Personalizer's
 PERSONALIZER = "/personalizer/"
 
+#: what the type of a problem begins with; the rest is its title
+TYPE = "urn:driftrank:problem:"
+#: the titles of problems, with their statuses. Types are a promise: a title is not changed, and not used for another
+#: kind of problem.
+TITLES = {
+    "Bad request": 400,
+    "Not JSON": 400,
+    "Key missing": 401,
+    "Host refused": 403,
+    "Key refused": 403,
+    "Origin refused": 403,
+    "No such event": 404,
+    "No such operation": 404,
+    "No such query": 404,
+    "No such ranker": 404,
+    "Not found": 404,
+    "Method not allowed": 405,
+    "Request timeout": 408,
+    "Ambiguous event id": 409,
+    "Cannot be undone": 409,
+    "Changed meanwhile": 409,
+    "Event id taken": 409,
+    "Ranking taken back": 409,
+    "Would discard what was learnt": 409,
+    "Body too long": 413,
+    "Path too long": 414,
+    "Unsupported encoding": 415,
+    "Unsupported media type": 415,
+    "Bad settings": 422,
+    "Bad state": 422,
+    "Bad value": 422,
+    "Too many requests": 429,
+    "Request header fields too large": 431,
+    "Internal error": 500,
+    "Not ready": 503,
+    "Outcome unknown": 503,
+    "Overloaded": 503,
+    "Store not readable": 503,
+    "Store not writable": 503,
+}
+
 #: Personalizer's error codes: for bad requests by the last part of the path, otherwise by status
 _BAD_REQUEST = {
     "rank": "InvalidRankRequest", "reward": "InvalidRewardRequest", "activate": "InvalidEventIdToActivate",
@@ -28,12 +69,21 @@ class Refused(Exception):
         self.detail = detail
         self.headers = headers or {}
 
+    @property
+    def type(self) -> str:
+        """The kind of problem as a URI, for programs.
+
+        >>> Refused(404, "No such ranker", "ranker 'shop': no such ranker").type
+        'urn:driftrank:problem:no-such-ranker'
+        """
+        return TYPE + self.title.lower().replace(" ", "-")
+
 
 def refused(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Refused:
-    """A failure whose title is the phrase of its status.
+    """A failure whose title is the phrase of its status, in the style of the others.
 
     >>> refused(404, "no ranker 'shop'").title
-    'Not Found'
+    'Not found'
     """
     return Refused(status, _phrase(status), detail, headers)
 
@@ -52,7 +102,7 @@ def document(problem: Refused, path: str) -> tuple[int, list[tuple[bytes, bytes]
         media = "application/json"
         status = 400 if status == 422 else status  # its clients expect 400
     else:
-        body = wire.ENCODER.encode(wire.Problem(title=problem.title, status=status, detail=detail))
+        body = wire.ENCODER.encode(wire.Problem(problem.title, status, detail, problem.type))
     headers = {"content-type": media, "content-length": str(len(body)), **problem.headers}
     return status, [(k.lower().encode("latin-1"), v.encode("latin-1", "replace")) for k, v in headers.items()], body
 
@@ -65,6 +115,6 @@ def _code(status: int, path: str) -> str:
 
 def _phrase(status: int) -> str:
     try:
-        return HTTPStatus(status).phrase
+        return HTTPStatus(status).phrase.capitalize()
     except ValueError:
         return "Error"

@@ -41,6 +41,9 @@ class Ranked(Struct, frozen=True, tag="ranked", tag_field="kind", omit_defaults=
     #: scores, features and context of the items shown, for the shared model; packed, None: there are none
     described: bytes | None = None
     asked: int = 0  #: a digest of query, candidates and k as requested (0: unknown)
+    #: all candidates, unless they are in ``items`` or in another record; never used for learning
+    candidates: list[ItemId] | None = None
+    offered_by: int = 0  #: the record of an impression of this query that has the same candidates (0: this one)
 
 
 class Activated(Struct, frozen=True, tag="activated", tag_field="kind"):

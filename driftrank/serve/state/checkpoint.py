@@ -7,13 +7,31 @@ from typing import NamedTuple, Self
 
 from msgspec import UNSET, Struct, UnsetType, field, msgpack
 
+from driftrank.serve.state.changes import Change
 from driftrank.serve.state.ranker import Ranker
+from driftrank.serve.state.traffic import QueryTraffic, Traffic
 from driftrank.serve.state.waiting import WaitingImpressions
-from driftrank.wire import OperationLogged, RankerSettings
+from driftrank.wire import OperationKind, RankerSettings
 
 #: names of snapshots
 CHECKPOINT = "checkpoint"
 COUNTS = "counts"
+
+
+class DoneOperation(Struct, frozen=True, omit_defaults=True):
+    """An operation on a ranker: a change of its settings, or of what it has learnt."""
+
+    number: int  #: its record
+    time: float
+    ranker: str
+    kind: OperationKind
+    by: str
+    query: str | None = None
+    before: RankerSettings | None = None
+    after: RankerSettings | None = None
+    discarded: int | None = None
+    undoes: int | None = None
+    created: int = 0  #: the record that created the ranker
 
 
 class _SavedRanker(Struct):
@@ -33,6 +51,8 @@ class _SavedRanker(Struct):
     shared: int | UnsetType = UNSET  #: the record of the snapshot of the shared model, if it has learnt anything
     withdrawn: dict[str, float] | UnsetType = UNSET
     sizes: list[tuple[int, int]] | UnsetType = UNSET
+    traffic: dict[str, QueryTraffic] | UnsetType = UNSET
+    changes: list[Change] | UnsetType = UNSET
     history: list[tuple[int, int, float]] | UnsetType = UNSET
 
 
@@ -40,7 +60,7 @@ class _Saved(Struct):
     clock: float
     rankers: dict[str, _SavedRanker]
     outdated: list[str]
-    operations: list[OperationLogged] | UnsetType = UNSET
+    operations: list[DoneOperation] | UnsetType = UNSET
 
 
 class Checkpoint(NamedTuple):
@@ -49,14 +69,15 @@ class Checkpoint(NamedTuple):
     clock: float
     rankers: dict[str, Ranker]
     outdated: set[str]
-    operations: list[OperationLogged]
+    operations: list[DoneOperation]
 
     def to_bytes(self) -> bytes:
         rankers = {
             name: _SavedRanker(
                 r.created, r.settings, r.since, r.queries, r.impressions, r.steps, r.clicks, r.waiting.to_bytes(),
                 r.collected, r.deferred, r.chosen, r.shared_seq or UNSET, r.withdrawn or UNSET,
-                r.sizes or UNSET, r.history if len(r.history) > 1 else UNSET,
+                r.sizes or UNSET, r.traffic.queries or UNSET, r.changes or UNSET,
+                r.history if len(r.history) > 1 else UNSET,
             )
             for name, r in self.rankers.items()
         }  # fmt: skip
@@ -78,6 +99,7 @@ def _ranker(name: str, saved: _SavedRanker) -> Ranker:
     out.shared_seq = saved.shared or 0
     out.withdrawn, out.sizes = saved.withdrawn or {}, saved.sizes or []
     out.history = saved.history or [(saved.since, saved.settings.k, out.item_retention)]
+    out.traffic, out.changes = Traffic(saved.traffic or {}), saved.changes or []
     return out
 
 

@@ -37,7 +37,7 @@ class Impression:
         self.ended_by: int | None = None  #: its record, which a replay may not have reached yet
         self.delivered = False  #: the answer was sent, as far as this process knows
         rows = ranked.features or ()
-        ids = len(ranked.shown) + len(ranked.items or ())
+        ids = len(ranked.shown) + len(ranked.items or ()) + len(ranked.candidates or ())
         self.nbytes = 1000 + 100 * ids + sum(60 + 32 * len(row) for row in rows)  #: in memory, about
 
 

@@ -19,6 +19,7 @@ from driftrank.policies.learner.ranked_items import RankedItems, described_at
 from driftrank.policies.learner.shared_model import SharedModel
 from driftrank.serve.log.description import pack_description, unpack_description
 from driftrank.serve.log.records import Ranked, Warm
+from driftrank.serve.state.changes import FoundChange
 from driftrank.wire import ItemId
 
 _FORMAT = 1
@@ -26,6 +27,10 @@ _FORMAT = 1
 _AROUND, _PER_ITEM, _PER_OBSERVED = 1500, 150, 24
 #: the most items of a query whose descriptions are kept
 _MOST_DESCRIBED = 20
+#: steps between two notes of estimates, for at most so many items: what they were before a change
+_NOTE_EVERY, _MOST_NOTED = 64, 50
+#: seconds after which candidates are recorded again though they are the same: the log forgets old records
+_OFFER_AGAIN = 86_400.0
 #: bytes that a shared model may take even if the memory for queries is smaller
 _MOST_MODEL = 2**26
 
@@ -51,12 +56,26 @@ class _SavedWithDescriptions(_SavedWithPlaces, array_like=True):
     described: list[tuple[int, bytes]] = []  # of the items with these numbers in that order
 
 
+class Offered(NamedTuple):
+    """The last record that has the candidates of an impression."""
+
+    asked: int  #: the digest of its request
+    seq: int
+    time: float
+
+
+class _SavedWithChanges(_SavedWithDescriptions, array_like=True):
+    change_times: list[float] = []
+    estimates: list[tuple[int, float]] = []  # by the number of the item, as above
+    offered: Offered | None = None
+
+
 class Query:
     """The state of one query. Changed only by folding records."""
 
     __slots__ = (
-        "all_seen", "clicks", "described", "impressions", "learner", "nbytes", "now", "places", "resized", "seen",
-        "seq", "since", "sweep", "version",
+        "all_seen", "change_times", "clicks", "described", "estimates", "impressions", "learner", "nbytes", "now",
+        "offered", "places", "resized", "seen", "seq", "since", "sweep", "version",
     )  # fmt: skip
 
     def __init__(self, learner: Learner, since: int) -> None:
@@ -72,6 +91,10 @@ class Query:
         self.places: dict[ItemId, int] = {}  #: where the caller had it when it was last shown, if there is an order
         #: scores, features and context of the items that were shown last, oldest first, to explain their priors
         self.described: dict[ItemId, bytes] = {}
+        self.change_times: list[float] = []  #: of the learner's latest alarms, oldest first
+        #: smoothed estimates of the items that were shown of late: after a change, what they were before
+        self.estimates: dict[ItemId, float] = {}
+        self.offered: Offered | None = None
         self.all_seen = 0.0  #: when all of them were
         self.sweep = 0.0  #: when to forget vanished items next
         self.measure()
@@ -86,6 +109,8 @@ class Query:
         if self.learner.open:
             tables = getsizeof(self.seen) + getsizeof(self.places) + _PER_OBSERVED * len(self.seen)
             tables += getsizeof(self.described) + sum(map(getsizeof, self.described.values()))
+        if self.estimates:
+            tables += getsizeof(self.estimates) + _PER_OBSERVED * len(self.estimates)
         self.nbytes = self.learner.nbytes + _AROUND + tables
 
     def fit(self, policy: Policy, k: int) -> None:
@@ -109,6 +134,11 @@ class Query:
     def last_offered(self, item: ItemId) -> float:
         return max(self.seen.get(item, 0.0), self.all_seen)
 
+    def offered_by(self, asked: int, now: float) -> int:
+        """The record that has the candidates of this request already; 0: there is none, or it is old."""
+        offered = self.offered
+        return offered.seq if offered and offered.asked == asked and now < offered.time + _OFFER_AGAIN else 0
+
     def missing(self, items: Iterable[ItemId]) -> list[ItemId]:
         """The items that the learner does not have."""
         return [item for item in items if item not in self.seen]
@@ -120,10 +150,12 @@ class Query:
             x = unpack_description(packed, describe("", [0]))
             if len(x.dense) > most:
                 raise ValueError(f"a description with {len(x.dense)} features, at most {most} are allowed")
+        if len(self.change_times) > len(self.learner.alarms) or len(self.estimates) > _MOST_NOTED:
+            raise ValueError("more times of changes than changes, or more notes of estimates than are kept")
 
     # -- folding ---------------------------------------------------------------------------------------------------
 
-    def offer(self, record: Ranked, retention: float, prepared: Learner | None = None) -> None:
+    def offer(self, seq: int, record: Ranked, retention: float, prepared: Learner | None = None) -> None:
         """Add new candidates of an impression, and forget items that were not offered for ``retention`` seconds.
 
         ``prepared`` is a copy of the learner that has the candidates already.
@@ -143,6 +175,8 @@ class Query:
             if not self.learner.open:
                 self.measure()
         self.impressions += 1
+        if not record.offered_by and record.asked:
+            self.offered = Offered(record.asked, seq, record.time)
         if record.time >= self.sweep:
             self.sweep = record.time + retention / 4
             self._forget_items(record.time - retention)
@@ -150,9 +184,13 @@ class Query:
     def learn(
         self, ranking: Sequence[ItemId], clicks: Sequence[int], now: float, *, items: Sequence[ItemId] | None = None,
         features: list[list[float]] | None = None,
-    ) -> None:  # fmt: skip
-        """Update the learner with the clicked positions of a ranking. ``items`` have these ``features``."""
+    ) -> list[FoundChange]:  # fmt: skip
+        """Update the learner with the clicked positions of a ranking. ``items`` have these ``features``.
+
+        Returns the changes that it detected.
+        """
         learner = self.learner
+        alarms = learner.alarm_count
         now = max(self.now, now)  # an imported state may come from a clock ahead of ours
         new = self.missing(ranking)
         if learner.open:
@@ -170,6 +208,37 @@ class Query:
         self.clicks += len(clicks)
         if not learner.steps & 255:
             self.measure()  # windows grow
+        found = learner.alarm_count - alarms
+        changes = self._changed(found, now) if found else []
+        if not learner.steps % _NOTE_EVERY and learner.detects:
+            self._note_estimates(ranking)
+        return changes
+
+    def _changed(self, n: int, now: float) -> list[FoundChange]:
+        """Note the times of the last ``n`` alarms."""
+        alarms = self.learner.alarms
+        self.change_times = [*self.change_times, *[now] * n][-len(alarms) :]
+        out = []
+        for alarm in alarms[-n:]:
+            item = alarm.item
+            after = self.learner.beliefs([item], now=now)[item].estimate if item in self.learner else None
+            out.append(FoundChange(alarm.step, item, alarm.everything, self.estimates.pop(item, None), after))
+        if any(alarm.everything for alarm in alarms[-n:]):
+            self.estimates.clear()
+        return out
+
+    def _note_estimates(self, ranking: Sequence[ItemId]) -> None:
+        """Move the noted estimates a quarter of the way to those of now, so that they are some hundred steps old."""
+        shown, before = dict.fromkeys(ranking), self.estimates
+        items = [item for item in before if item not in shown] + [item for item in shown if item in self.seen]
+        beliefs = self.learner.beliefs(items[-_MOST_NOTED:], now=self.now) if items else {}
+        self.estimates = {}
+        for item in items[-_MOST_NOTED:]:
+            estimate = beliefs[item].estimate
+            if estimate is not None:
+                noted = before.get(item, estimate)
+                self.estimates[item] = noted + (estimate - noted) / 4
+        self.measure()
 
     def _observe(self, ranking: Sequence[ItemId], now: float, *, added: bool) -> None:
         """Note the items of a learner that adds and drops them by itself, and where the caller had them."""
@@ -178,6 +247,7 @@ class Query:
             self.seen = {item: self.seen.get(item, now) for item in items}
             self.places = {item: place for item, place in self.places.items() if item in self.seen}
             self.described = {item: packed for item, packed in self.described.items() if item in self.seen}
+            self.estimates = {item: x for item, x in self.estimates.items() if item in self.seen}
         places = getattr(ranking, "places", None)
         if places is not None:
             for item, place in zip(ranking, places.astype(int).tolist(), strict=True):
@@ -212,6 +282,7 @@ class Query:
                 del self.seen[item]
                 self.places.pop(item, None)
                 self.described.pop(item, None)
+                self.estimates.pop(item, None)
             self.measure()
 
     # -- saving ----------------------------------------------------------------------------------------------------
@@ -224,16 +295,20 @@ class Query:
             [self.seen[item] for item in items], learner.to_bytes(),
         )  # fmt: skip
         places = [self.places.get(item, 0) for item in items]
-        if self.described:
-            number = {item: n for n, item in enumerate(items)}
-            described = [(number[item], packed) for item, packed in self.described.items()]
+        number = {item: n for n, item in enumerate(items)} if self.described or self.estimates else {}
+        described = [(number[item], packed) for item, packed in self.described.items()]
+        if self.offered or self.change_times or self.estimates:
+            estimates = [(number[item], x) for item, x in self.estimates.items()]
+            changes = self.change_times, estimates, self.offered
+            return msgpack.encode(_SavedWithChanges(*saved, places, described, *changes))
+        if described:
             return msgpack.encode(_SavedWithDescriptions(*saved, places, described))
         return msgpack.encode(_SavedWithPlaces(*saved, places) if self.places else _Saved(*saved))
 
     @classmethod
     def from_bytes(cls, body: bytes) -> Query:
         """Raises ``ValueError`` if it is not a saved query."""
-        saved = msgpack.decode(body, type=_SavedWithDescriptions)
+        saved = msgpack.decode(body, type=_SavedWithChanges)
         if saved.format != _FORMAT:
             raise ValueError(f"a query in format {saved.format}, this version reads {_FORMAT}")
         out = cls(Learner.from_bytes(saved.learner), saved.since)
@@ -244,6 +319,8 @@ class Query:
         if saved.places:
             out.places = {item: place for item, place in zip(items, saved.places, strict=True) if place}
         out.described = {items[n]: packed for n, packed in saved.described if 0 <= n < len(items)}
+        out.estimates = {items[n]: x for n, x in saved.estimates if 0 <= n < len(items)}
+        out.change_times, out.offered = saved.change_times, saved.offered
         out.measure()
         return out
 

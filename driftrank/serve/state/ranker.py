@@ -12,7 +12,9 @@ from driftrank.policies.learner.learner import Learner, keeps_learning
 from driftrank.policies.learner.shared_model import SharedModel
 from driftrank.policies.parameters import seconds
 from driftrank.serve.settings import policy_of
+from driftrank.serve.state.changes import Change
 from driftrank.serve.state.query import new_learner
+from driftrank.serve.state.traffic import Traffic
 from driftrank.serve.state.waiting import WaitingImpressions
 from driftrank.wire import ItemId, RankerSettings
 
@@ -45,6 +47,8 @@ class Ranker:
         #: of this generation: the records that changed k or the retention of items, and these; with the first
         self.history: list[tuple[int, int, float]] = []
         self.learns_shared = True  #: False: a copy, for folding records of a single query
+        self.traffic = Traffic()  #: of this generation, by query
+        self.changes: list[Change] = []  #: of this generation: the latest that were detected, oldest first
         self._shared: SharedModel | None = None
         self.shared_seq = 0  #: the last record from which the shared model learnt; 0: none
         self.shared_stored = 0  #: the same, of its snapshot
@@ -69,6 +73,7 @@ class Ranker:
         out = copy.copy(self)
         out.waiting, out.collected, out.withdrawn, out.deferred = WaitingImpressions(), {}, {}, {}
         out.learns_shared, out._shared = False, None
+        out.traffic, out.changes = Traffic(), []
         return out
 
     def go_back(self, seq: int, of: Ranker) -> None:
@@ -158,5 +163,6 @@ class Ranker:
         self.since = seq
         self.sizes = []
         self.history = [(seq, self.settings.k, self.item_retention)]
+        self.traffic, self.changes = Traffic(), []
         self._empty_shared()
         self.queries = self.impressions = self.steps = self.clicks = 0

@@ -33,13 +33,22 @@ from driftrank.serve.log.records import (
 from driftrank.serve.log.store.base import Readable, Snapshot, StoreError
 from driftrank.serve.metrics import Metrics, position_label
 from driftrank.serve.state import outcome
-from driftrank.serve.state.checkpoint import CHECKPOINT, COUNTS, Checkpoint, Counts, counts_of, shared_name
+from driftrank.serve.state.changes import CHANGES, FoundChange, SavedChanges, changes_of, noted
+from driftrank.serve.state.checkpoint import (
+    CHECKPOINT,
+    COUNTS,
+    Checkpoint,
+    Counts,
+    DoneOperation,
+    counts_of,
+    shared_name,
+)
 from driftrank.serve.state.held_queries import HeldQueries
 from driftrank.serve.state.impressions import Impression, Impressions
 from driftrank.serve.state.queries import QueryKey, QueryTable
 from driftrank.serve.state.query import PreparedLearner, Query, click_positions, served_list
 from driftrank.serve.state.ranker import Ranker
-from driftrank.wire import FeedbackResult, ItemId, OperationLogged
+from driftrank.wire import FeedbackResult, ItemId
 
 _log = logging.getLogger("driftrank.serve")
 #: takes counts that are not to be counted
@@ -76,9 +85,11 @@ class State:
         self.queries = queries(store, lambda: self.metrics.add("loads"))
         #: rankers that were deleted or restarted; snapshots from before may still be stored
         self.outdated: set[str] = set()
-        self.operations: list[OperationLogged] = []  #: the latest, oldest first
+        self.operations: list[DoneOperation] = []  #: the latest, oldest first
         self._counts: Counts | None = None  # after a record that is not folded yet
         self._counts_all = not isinstance(self.queries, HeldQueries)  # else queries are counted in the store
+        self._changes: SavedChanges | None = None  # the same
+        self.changes_stored = True  #: the changes of all rankers are in a snapshot or in the checkpoint
         self._handlers: dict[type, Callable[[int, Any], FeedbackResult | None]] = {
             Activated: self._activated,
             Clicked: self._clicked,
@@ -95,8 +106,8 @@ class State:
 
     def apply(self, seq: int, record: Record, prepared: PreparedLearner | None = None) -> FeedbackResult | None:
         """Fold the next record. Returns the outcome of feedback."""
-        if self._counts is not None and seq > self._counts.seq:
-            self.recount()
+        if self._counts is not None or self._changes is not None:
+            self._take_over(seq - 1)
         self._partial = True
         result = None
         if isinstance(record, Ranked):
@@ -134,7 +145,7 @@ class State:
         ranker, impression = self._found(record)
         if ranker is None or impression is None:
             return outcome.orphan(record.event_id)
-        return outcome.repeated(record, impression, reset=self._learns_nothing(ranker, impression))
+        return outcome.repeated(record, impression, reset=self.is_reset(ranker, impression))
 
     # -- parts -----------------------------------------------------------------------------------------------------
 
@@ -162,7 +173,7 @@ class State:
         ranker = self.rankers.get(record.ranker)
         return ranker, None if ranker is None else self.impression(ranker, record.event_id)
 
-    def _learns_nothing(self, ranker: Ranker, impression: Impression) -> bool:
+    def is_reset(self, ranker: Ranker, impression: Impression) -> bool:
         """True if the impression is to be learnt from, but its query was reset since."""
         ranked = impression.ranked
         if not self.queries.holds((ranker.name, ranked.query)):
@@ -177,6 +188,8 @@ class State:
             return
         self.impressions.add(Impression(seq, record))
         ranker.impressions += 1
+        if record.ranker_since in (0, ranker.since):
+            ranker.traffic.ranked(seq, record.query, record.time)
         if not record.defer:
             ranker.waiting.add(seq, record.time)
         if not self.queries.holds((record.ranker, record.query)):
@@ -199,7 +212,7 @@ class State:
             elif prepared and prepared.query is query and prepared.version == query.version:
                 learner = prepared.learner
             nbytes = query.nbytes
-            query.offer(record, ranker.item_retention, learner)
+            query.offer(seq, record, ranker.item_retention, learner)
         except ValueError as error:
             _log_not_learnt(seq, error)
         if query is not None:
@@ -231,7 +244,7 @@ class State:
             clicks = ranker.collected[opened_by][0]
             if record.clicks:
                 self._count_delay(record, impression)
-        reset = self._learns_nothing(ranker, impression)
+        reset = self.is_reset(ranker, impression)
         return outcome.collected(record, impression, clicks, reset=reset, policy=ranker.policy)
 
     def _final(self, seq: int, record: Final) -> FeedbackResult:
@@ -248,6 +261,7 @@ class State:
         reset, error = False, None
         if waited and record.how in ("feedback", "silence"):
             self.metrics.add("clicks", (record.ranker, ranked.arm), len(record.clicks))
+            ranker.traffic.ended(impression.seq, ranked.query, ranked.arm, len(record.clicks))
             for position in record.clicks:
                 self.metrics.add("clicks_by_position", (record.ranker, position_label(position)))
             if record.clicks and not collected:
@@ -278,23 +292,27 @@ class State:
         if query.seq >= seq:  # its snapshot includes the record
             ranker.count_step(record.clicks)
             return None
-        nbytes, alarms, failed = query.nbytes, query.learner.alarm_count, None
+        nbytes, failed = query.nbytes, None
         try:
             clicks = _within(record.clicks, ranker.settings.k)
-            query.learn(ranking, clicks, record.time, items=ranked.items, features=ranked.features)
+            changes = query.learn(ranking, clicks, record.time, items=ranked.items, features=ranked.features)
             ranker.count_step(record.clicks)
+            if changes:
+                self._note_changes(seq, ranker, ranked.query, record.time, changes)
         except ValueError as error:
             failed = str(error)
             _log_not_learnt(seq, error)
-        if query.learner.alarm_count > alarms:
-            found = query.learner.alarm_count - alarms
-            self.metrics.add("changes_detected", (record.ranker,), found)
-            if not self.replaying:
-                items = ["all" if alarm.everything else alarm.item for alarm in query.learner.alarms[-found:]]
-                fields = {"ranker": record.ranker, "query": ranked.query, "items": items, "step": query.steps}
-                _log.info("a change of users was found", extra=fields)
         self.queries.changed((record.ranker, ranked.query), query, seq, nbytes)
         return failed
+
+    def _note_changes(self, seq: int, ranker: Ranker, query: str, time: float, found: Sequence[FoundChange]) -> None:
+        ranker.changes = noted(seq, ranker.changes, query, time, found)
+        self.changes_stored = False
+        self.metrics.add("changes_detected", (ranker.name,), len(found))
+        if not self.replaying:
+            items = ["all" if change.everything else change.item for change in found]
+            fields = {"ranker": ranker.name, "query": query, "items": items, "step": found[-1].step}
+            _log.info("a change of users was found", extra=fields)
 
     def _withdrawn(self, seq: int, record: Withdrawn) -> FeedbackResult:
         ranker = self.rankers.get(record.ranker)
@@ -330,8 +348,10 @@ class State:
                 learner = ranker.new_learner(record.query, ranking, features)
                 query = self._new_query(ranker, record.query, learner, seq, record.time)
             nbytes = query.nbytes
-            query.learn(ranking, clicks, record.when, items=ranking, features=features)
+            changes = query.learn(ranking, clicks, record.when, items=ranking, features=features)
             ranker.count_step(clicks)
+            if changes:
+                self._note_changes(seq, ranker, record.query, record.when, changes)
         except ValueError as error:
             _log_not_learnt(seq, error)
         if query is not None:
@@ -356,7 +376,7 @@ class State:
 
     def _log(self, seq: int, record: RankerSet | RankerDeleted | Reset, kind: Any, ranker: Ranker, **more: Any) -> None:
         undoes = getattr(record, "undoes", 0) or None
-        entry = OperationLogged(
+        entry = DoneOperation(
             seq, record.time, record.ranker, kind, record.by or "unknown", undoes=undoes, created=ranker.created, **more
         )
         self.operations.append(entry)
@@ -388,6 +408,10 @@ class State:
         query = self.query(ranker, record.query) if self.queries.holds(key) else None
         kind = "deleted" if record.gone else "reset"
         self._log(seq, record, kind, ranker, query=record.query, discarded=record.steps)
+        ranker.traffic.forget(record.query)
+        if any(change.query == record.query for change in ranker.changes):
+            ranker.changes = [change for change in ranker.changes if change.query != record.query]
+            self.changes_stored = False
         if query is None or query.seq >= seq:
             return
         if record.gone or ranker.policy.contextual:  # features are not kept without what was learnt with them
@@ -414,6 +438,7 @@ class State:
             _log_not_learnt(seq, error)
             return
         fresh.since = fresh.seq = fresh.resized = seq
+        fresh.offered = None  # of another log, or of a time before it
         ranker.queries += query is None
         ranker.steps += fresh.steps - (query.steps if query else 0)
         ranker.clicks += fresh.clicks - (query.clicks if query else 0)
@@ -439,10 +464,13 @@ class State:
     def snapshots(self, keys: Iterable[QueryKey]) -> list[Snapshot]:
         """Snapshots of the dirty ones of these queries, with the counts of the rankers."""
         self._check_whole()
-        counts = (
-            [Snapshot(COUNTS, self.seq, counts_of(self.rankers))] if self._counts is None and self._counts_all else []
-        )
-        return counts + self.queries.snapshots(keys, self.seq)
+        more = []
+        if self._counts is None and self._counts_all:
+            more.append(Snapshot(COUNTS, self.seq, counts_of(self.rankers)))
+        if self._changes is None and not self.changes_stored and self._counts_all:
+            more.append(Snapshot(CHANGES, self.seq, changes_of(self.rankers)))
+            self.changes_stored = True
+        return more + self.queries.snapshots(keys, self.seq)
 
     def checkpoint(self) -> Snapshot:
         """A snapshot of all but the queries and the shared models."""
@@ -469,12 +497,14 @@ class State:
 
     def restore(self) -> None:
         """Go back to the last checkpoint, if there is one; the records after it are to be folded next."""
+        snapshot = self._store.get_snapshot(CHECKPOINT)
         if self._counts_all:
-            snapshot, counts = self._store.get_snapshot(CHECKPOINT), self._store.get_snapshot(COUNTS)
-            if counts is not None and counts.seq > (snapshot.seq if snapshot else 0):
+            first = snapshot.seq if snapshot else 0
+            counts, changes = self._store.get_snapshot(COUNTS), self._store.get_snapshot(CHANGES)
+            if counts is not None and counts.seq > first:
                 self._counts = Counts.from_bytes(counts.seq, counts.body)
-        else:
-            snapshot = self._store.get_snapshot(CHECKPOINT)
+            if changes is not None and changes.seq > first:
+                self._changes = SavedChanges.from_bytes(changes.seq, changes.body)
         while snapshot is not None:
             checkpoint = Checkpoint.from_bytes(snapshot.body)
             models = {
@@ -515,10 +545,17 @@ class State:
             ranker.restore_shared(None, 0)
 
     def recount(self) -> None:
-        """Take over the saved counts, now that all their records are folded."""
-        if self._counts is not None:
+        """Take over the saved counts and changes, now that all records are folded."""
+        self._take_over(None)
+
+    def _take_over(self, seq: int | None) -> None:
+        """The same, if they were saved after a record up to ``seq``."""
+        if self._counts is not None and (seq is None or seq >= self._counts.seq):
             self._counts.restore(self.rankers)
             self._counts = None
+        if self._changes is not None and (seq is None or seq >= self._changes.seq):
+            self._changes.restore(self.rankers)
+            self._changes = None
 
     @property
     def oldest(self) -> int:

@@ -115,7 +115,7 @@ def is_problem(answer: httpx.Response, status: int) -> str:
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
     body = answer.json()
-    assert body.keys() == {"title", "status", "detail"}
+    assert body.keys() == {"title", "status", "detail", "type"}
     assert body["status"] == status
     return str(body["detail"])
 

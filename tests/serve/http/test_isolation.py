@@ -23,6 +23,9 @@ OWN = {
     ("GET", "/v1/rankers/{ranker}"),
     ("GET", "/v1/rankers/{ranker}/queries"),
     ("GET", "/v1/rankers/{ranker}/queries/{query}"),
+    ("GET", "/v1/rankers/{ranker}/events/{event_id}"),
+    ("GET", "/v1/rankers/{ranker}/changes"),
+    ("GET", "/v1/rankers/{ranker}/top-queries"),
     # pages without data of a ranker
     ("GET", "/docs"),
     ("GET", "/openapi.json"),

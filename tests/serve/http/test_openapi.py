@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
-from driftrank.serve.http.openapi import document
+from driftrank.serve.http import limits
+from driftrank.serve.http.limits import Limits
+from driftrank.serve.http.openapi import _structs, document
+from driftrank.serve.http.operation import JSON
 from driftrank.serve.http.routes import table
 from driftrank.serve.keys import new_key
+from driftrank.serve.settings import ServerSettings
 from tests.serve.running import Running
 
 pytest.importorskip("schemathesis")
@@ -34,11 +42,21 @@ parameters = { "path.ranker" = "doomed" }
 include-path = "/v1/rankers/{ranker}/queries/{query}/reset"
 checks.unsupported_method.enabled = false
 checks.allow_header_conformance.enabled = false
+
+# and an event "e1/activate"
+[[operations]]
+include-path = "/v1/rankers/{ranker}/events/{event_id}/activate"
+checks.unsupported_method.enabled = false
+checks.allow_header_conformance.enabled = false
 """
 
 
+DOCUMENT = document(table(), Limits.of(ServerSettings(max_items=77)), keys=True)
+SCHEMAS = DOCUMENT["components"]["schemas"]
+
+
 def test_everything_in_the_document_has_a_description() -> None:
-    found = document(table(), keys=True)
+    found = DOCUMENT
     operations = [(path, method, it) for path, entry in found["paths"].items() for method, it in entry.items()]
     assert {(it.method.lower(), it.path.replace(":path}", "}")) for it in table() if it.documented} == {
         (method, path) for path, method, _ in operations
@@ -66,6 +84,62 @@ def test_everything_in_the_document_has_a_description() -> None:
     ]
     assert not missing
     assert schemas["PersonalizerRank"]["properties"]["deferActivation"]["description"].startswith("nothing is learnt")
+
+
+def test_operation_ids_are_short_names() -> None:
+    ids = [it["operationId"] for entry in DOCUMENT["paths"].values() for it in entry.values()]
+    assert len(set(ids)) == len(ids)
+    assert all(re.fullmatch(r"[a-z]+(_[a-z]+)?", name) for name in ids)
+
+
+def test_every_answer_has_an_example_of_its_type() -> None:
+    for operation in table():
+        if operation.documented and operation.answer is not None and operation.media == JSON:
+            path, method = operation.path.replace(":path}", "}"), operation.method.lower()
+            answer = DOCUMENT["paths"][path][method]["responses"][str(operation.status)]
+            msgspec.json.decode(json.dumps(answer["content"][JSON]["example"]), type=operation.answer)
+
+
+#: fields of requests that only the size of a body limits, or whose meaning does
+_UNLIMITED = {
+    "RankRequest.excluded", "RankRequest.baseline", "RankRequest.context", "Item.features", "Item.score",
+    "Feedback.clicks", "Clicked.id", "Clicked.position", "RankerSettings.policy", "WarmRow.time", "WarmRow.context",
+    "SavedQuery.query", "PersonalizerRank.contextFeatures", "PersonalizerRank.excludedActions", "Action.features",
+    "Reward.value",
+}  # fmt: skip
+
+
+def test_fields_have_limits() -> None:
+    """Those of requests all that there are, those of answers at least their whole numbers."""
+    requests = {kind.__name__ for it in table() if it.body is not None for kind in _structs(it.body)}
+    missing = []
+    for name, schema in SCHEMAS.items():
+        for field, about in schema["properties"].items():
+            kinds = {part.get("type") for part in (about, *about.get("anyOf", ()))}
+            wanted = kinds & ({"string", "integer", "number", "array"} if name in requests else {"integer"})
+            if wanted - {"string"} == {"integer"} and field in ("id", "item") and name not in requests:
+                continue  # the caller's
+            if wanted and not set(_keywords(about)) & LIMITING:
+                missing.append(f"{name}.{field}")
+    assert set(missing) == _UNLIMITED
+    items = SCHEMAS["RankRequest"]["properties"]["items"]
+    assert (items["minItems"], items["maxItems"], items["items"]["anyOf"][0]["maxLength"]) == (1, 77, 256)
+    assert SCHEMAS["RankRequest"]["properties"]["k"]["anyOf"][0] == {"type": "integer", "minimum": 1, "maximum": 1000}
+    assert SCHEMAS["OperationLogged"]["properties"]["time"]["format"] == "date-time"
+
+
+LIMITING = {word for words in limits._KEYWORDS.values() for word in words}
+
+
+def _keywords(schema: Any) -> Iterator[str]:
+    """All keywords of a schema and its parts."""
+    if isinstance(schema, dict):
+        for word, part in schema.items():
+            yield word
+            yield from _keywords(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from _keywords(part)
 
 
 def test_the_server_conforms_to_its_document(tmp_path: Path) -> None:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from driftrank import wire
-from driftrank.serve.http.problems import Refused, document, refused
+from driftrank.serve.http import problems
+from driftrank.serve.http.problems import TITLES, TYPE, Refused, document, refused
 
 
 def test_a_problem_document() -> None:
@@ -17,7 +20,9 @@ def test_a_problem_document() -> None:
         b"content-length": str(len(body)).encode(),
         b"retry-after": b"1",
     }
-    assert msgspec.json.decode(body, type=wire.Problem) == wire.Problem("Too busy", 429, "try later")
+    assert msgspec.json.decode(body, type=wire.Problem) == wire.Problem(
+        "Too busy", 429, "try later", "urn:driftrank:problem:too-busy"
+    )
 
 
 @pytest.mark.parametrize(
@@ -39,7 +44,7 @@ def test_in_the_form_of_personalizer(status: int, path: str, answered: int, code
 
 
 def test_titles() -> None:
-    assert refused(404, "x").title == "Not Found"
+    assert refused(404, "x").title == "Not found"
     assert refused(499, "x").title == "Error"
 
 
@@ -51,3 +56,23 @@ def test_headers_that_http_cannot_represent() -> None:
 def test_details_that_json_cannot_represent() -> None:
     for path in ("/", "/personalizer/v1.0/rank"):
         assert b"half \\\\ud800 of it" in document(Refused(400, "x", "half \ud800 of it"), path)[2]
+
+
+def test_every_title_is_in_the_table() -> None:
+    """And each begins with a capital letter, has no other but names and no full stop."""
+    serve = Path(problems.__file__).parents[1]
+    code = "\n".join(file.read_text("utf-8") for file in serve.rglob("*.py"))
+    used = {(title, int(status)) for status, title in re.findall(r'Refused\(\s*(\d+), "([^"]+)"', code)}
+    used |= {(refused(status, "").title, status) for status in map(int, re.findall(r"\brefused\((\d+), f?\"", code))}
+    used |= {(refused(int(status), "").title, int(status)) for status in re.findall(r"\.end\([^)]*?\b(4\d\d)\b", code)}
+    assert used == set(TITLES.items())
+    assert all(re.fullmatch(r"[A-Z][a-z]*( ([a-z]+|JSON))*", title) for title in TITLES)
+
+
+def test_the_types_are_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "operate.md").read_text("utf-8")
+    lines = re.findall(r"^\| (`.*`) \| (\d+) \|", page.partition("\n## Problems\n")[2], re.MULTILINE)
+    rows = [(kind, status) for kinds, status in lines for kind in re.findall("`([a-z-]+)`", kinds)]
+    assert {(TYPE + kind, int(status)) for kind, status in rows} == {
+        (Refused(status, title, "").type, status) for title, status in TITLES.items()
+    }

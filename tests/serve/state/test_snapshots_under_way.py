@@ -82,12 +82,12 @@ def test_a_query_stays_in_memory_until_its_snapshot_is_durable(tmp_path: Path) -
         service.maintenance._memory = 1  # no query may stay in memory
         shrinking = asyncio.create_task(service.maintenance.evict())
         await asyncio.sleep(0.05)
-        assert Introspection(service).state("default", "q").steps == 2
+        assert (await Introspection(service).state("default", "q")).steps == 2
         store.go.set()
         await checkpoint
         await shrinking
         assert not service.state.queries
-        assert Introspection(service).state("default", "q").steps == 2
+        assert (await Introspection(service).state("default", "q")).steps == 2
 
     run(tmp_path / "x.db", work)
 
@@ -112,7 +112,7 @@ def test_a_checkpoint_does_not_rely_on_a_snapshot_that_fails(tmp_path: Path) -> 
         service.maintenance._new = 0  # no checkpoint at the end, as if it were killed here
 
     async def afterwards(service: Service, store: _Slow) -> None:
-        assert Introspection(service).state("default", "q").steps == 2
+        assert (await Introspection(service).state("default", "q")).steps == 2
 
     run(tmp_path / "x.db", work)
     run(tmp_path / "x.db", afterwards)
@@ -154,11 +154,11 @@ def test_a_query_created_again_during_a_checkpoint_is_a_new_one(tmp_path: Path) 
         store.go.set()
         await ranking
         await checkpoint
-        assert Introspection(service).state("default", "q").steps == 0
+        assert (await Introspection(service).state("default", "q")).steps == 0
         service.maintenance._new = 0  # as if it were killed here
 
     async def afterwards(service: Service, store: _Slow) -> None:
-        assert Introspection(service).state("default", "q").steps == 0, "a deleted state must not come back"
+        assert (await Introspection(service).state("default", "q")).steps == 0, "a deleted state must not come back"
 
     run(tmp_path / "x.db", work)
     run(tmp_path / "x.db", afterwards)
@@ -180,7 +180,11 @@ def test_a_query_that_is_deleted_during_a_checkpoint_is_not_counted_afterwards(t
         service.maintenance._new = 0  # as if it were killed here
 
     async def afterwards(service: Service, store: _Slow) -> None:
-        assert service.info("default").queries == counted[0] == len(Introspection(service).names("default", None, 100))
+        assert (
+            service.info("default").queries
+            == counted[0]
+            == len(await Introspection(service).names("default", None, 100))
+        )
 
     counted: list[int] = []
     run(tmp_path / "x.db", work)
@@ -209,7 +213,7 @@ def test_a_query_deleted_while_it_is_written_and_a_checkpoint_ends(tmp_path: Pat
         await checkpoint
         await writing_out
         with pytest.raises(Refused, match="has no such query"):
-            Introspection(service).state("default", "q")
+            await Introspection(service).state("default", "q")
         service.maintenance._new = 0
 
     run(tmp_path / "x.db", work)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from driftrank.serve.http.operation import LABELS, Operation
 
 #: groups in reading order; others follow
-_TAGS = ("rank and learn", "queries", "rankers", "transfer", "operations", "Azure Personalizer")
+_TAGS = ("rank and learn", "queries", "feeds", "rankers", "transfer", "operations", "Azure Personalizer")
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from importlib import resources
 
@@ -9,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from driftrank import wire
+from driftrank.serve.http.limits import Limits
 from driftrank.serve.http.openapi import document
 from driftrank.serve.http.operation import JSON, Need, Operation
 from driftrank.serve.http.routes import table
@@ -25,12 +27,15 @@ async def docs(service: Service, request: Request) -> Response:
 
 
 async def openapi(service: Service, request: Request) -> Response:
-    return Response(_document(bool(service.settings.admin_keys)), media_type=JSON)
+    settings = service.settings
+    # made at the first request, which takes longer than others should wait
+    text = await asyncio.to_thread(_document, Limits.of(settings), bool(settings.admin_keys))
+    return Response(text, media_type=JSON)
 
 
 @functools.cache
-def _document(keys: bool) -> bytes:
-    return wire.ENCODER.encode(document(table(), keys=keys))
+def _document(limits: Limits, keys: bool) -> bytes:
+    return wire.ENCODER.encode(document(table(), limits, keys=keys))
 
 
 ROUTES = (

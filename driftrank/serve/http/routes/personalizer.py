@@ -98,7 +98,7 @@ _EXAMPLE = {
 }
 
 
-async def rank(service: Service, request: Request) -> Response:
+async def personalizer_rank(service: Service, request: Request) -> Response:
     """Choose an action, as Azure Personalizer does.
 
     Show the action named by rewardActionId, then send its reward. The server's setting personalizer names the ranker;
@@ -140,7 +140,7 @@ async def rank(service: Service, request: Request) -> Response:
     return json_response(PersonalizerRanking(ranking, event_id, str(chosen.id), notes), 201)
 
 
-async def reward(service: Service, request: Request) -> Response:
+async def personalizer_reward(service: Service, request: Request) -> Response:
     """Report the value of showing the action.
 
     The first reward of an event counts. A reward for an event that is unknown, not activated, or over is accepted and
@@ -152,7 +152,7 @@ async def reward(service: Service, request: Request) -> Response:
     return no_content()
 
 
-async def activate(service: Service, request: Request) -> Response:
+async def personalizer_activate(service: Service, request: Request) -> Response:
     """Activate a deferred event that was shown: its feedback window begins."""
     name = service.settings.personalizer
     service.ranker(name)
@@ -172,14 +172,16 @@ _SHAPE: dict[str, Any] = {
 }
 ROUTES = (
     Operation(
-        "POST", f"{_PATH}/rank", rank, Need.RANKER, "rank",
+        "POST", f"{_PATH}/rank", personalizer_rank, Need.RANKER, "rank",
         body=PersonalizerRank, answer=PersonalizerRanking, status=201, example=_EXAMPLE, **_SHAPE,
     ),
     Operation(
-        "POST", f"{_PATH}/events/{{event_id:path}}/reward", reward, Need.RANKER, "feedback",
+        "POST", f"{_PATH}/events/{{event_id:path}}/reward", personalizer_reward, Need.RANKER, "feedback",
         body=Reward, status=204, example={"value": 1.0}, **_SHAPE,
     ),
-    Operation("POST", f"{_PATH}/events/{{event_id:path}}/activate", activate, Need.RANKER, status=204, **_SHAPE),
+    Operation(
+        "POST", f"{_PATH}/events/{{event_id:path}}/activate", personalizer_activate, Need.RANKER, status=204, **_SHAPE
+    ),
 )  # fmt: skip
 
 

@@ -14,8 +14,8 @@ from driftrank.serve.http.operation import Need, Operation
 from driftrank.serve.http.problems import Refused
 from driftrank.serve.service import Service
 from driftrank.serve.settings import ranker_settings
-from driftrank.serve.undo import operations, undo
-from driftrank.wire import OperationLogged, RankerInfo, RankerSettings
+from driftrank.serve.undo import undo
+from driftrank.wire import RankerInfo, RankerSettings
 
 TAG = "rankers"
 _SETTINGS = msgspec.json.Decoder(dict[str, Any])
@@ -73,7 +73,7 @@ async def _settings(request: Request) -> tuple[RankerSettings, list[str]]:
 def _discard(request: Request) -> bool:
     given = request.query_params.get("discard", "false")
     if given not in ("true", "false"):
-        raise Refused(422, "Bad request", f"discard={given!r}: must be true or false")
+        raise Refused(422, "Bad value", f"discard={given!r}: must be true or false")
     return given == "true"
 
 
@@ -89,15 +89,6 @@ async def reset_ranker(service: Service, request: Request) -> Response:
     return no_content()
 
 
-async def list_operations(service: Service, request: Request) -> Response:
-    """List the operations on a ranker, the latest first: changes of settings, resets, deletions.
-
-    Each has the time, the key that asked for it, the settings before and after, and the number of rankings whose
-    learning it discarded. The operations on a deleted ranker can be listed, too.
-    """
-    return json_response(operations(service, request.path_params["ranker"]))
-
-
 async def undo_operation(service: Service, request: Request) -> Response:
     """Undo an operation: the ranker, or its query, is again what it was before.
 
@@ -105,7 +96,7 @@ async def undo_operation(service: Service, request: Request) -> Response:
     """
     number = request.path_params["number"]
     if not number.isascii() or not number.isdigit() or len(number) > 18:
-        raise Refused(422, "Bad request", f"number={number!r}: must be the number of an operation")
+        raise Refused(422, "Bad value", f"number={number!r}: must be the number of an operation")
     return json_response(await undo(service, request.path_params["ranker"], int(number), caller(request)))
 
 
@@ -119,9 +110,6 @@ ROUTES = (
     Operation(
         "PATCH", "/v1/rankers/{ranker}", patch_ranker, Need.ADMIN,
         body=RankerSettings, answer=RankerInfo, example={"holdout": 0.05}, path_examples=_OTHER, parameters=_DISCARD,
-    ),
-    Operation(
-        "GET", "/v1/rankers/{ranker}/operations", list_operations, Need.ADMIN, answer=list[OperationLogged]
     ),
     Operation(
         "POST", "/v1/rankers/{ranker}/operations/{number}/undo", undo_operation, Need.ADMIN, answer=RankerInfo

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ import httpx
 import pytest
 
 from driftrank.serve.keys import new_key
+from tests.serve.http.examples import FILE, answers
 from tests.serve.running import Running
 
 CHEAP = {"DRIFTRANK_RANKERS__DEFAULT__POLICY": "CascadeUCB1"}
@@ -37,29 +39,12 @@ def test_with_keys_the_browser_asks_for_one(tmp_path: Path) -> None:
             assert http.get(path, auth=("", admin)).status_code == 200
 
 
-def test_every_example_can_be_sent_as_it_is(tmp_path: Path) -> None:
-    """From top to bottom of the page, except that deletions come last."""
-    with Running(tmp_path, **CHEAP) as server, httpx.Client(base_url=server.url, timeout=120) as http:
-        paths = http.get("/openapi.json").json()["paths"]
-        operations = [(method, path, described) for path, of in paths.items() for method, described in of.items()]
-        for method, path, described in sorted(operations, key=lambda operation: operation[0] == "delete"):
-            assert described["summary"]
-            assert described["description"]
-            for parameter in described.get("parameters", []):
-                assert parameter["description"]
-                if parameter["in"] == "path":
-                    path = path.replace("{" + parameter["name"] + "}", parameter["example"])
-            body = described.get("requestBody", {}).get("content", {}).get("application/json", {}).get("example")
-            if path.endswith("/import"):  # its body is the answer of export
-                body = http.get(path.replace("/import", "/export")).json()
-            if path.endswith("/undo"):  # it needs the number of an operation
-                http.patch("/v1/rankers/default", json={"holdout": 0.1}).raise_for_status()
-                path = path.replace("/1/", f"/{http.get('/v1/rankers/default/operations').json()[0]['number']}/")
-            answer = http.request(method, path, json=body)
-            assert str(answer.status_code) in described["responses"], path
-            assert answer.is_success, (path, answer.text)
-            if path.endswith("/feedback"):
-                assert answer.json()["outcome"] == "counted"
+def test_every_example_is_an_answer_of_the_service(tmp_path: Path) -> None:
+    with Running(tmp_path) as server, httpx.Client(base_url=server.url, timeout=120) as http:
+        found = answers(http)
+        assert found == json.loads(FILE.read_text("utf-8")), "see tests/serve/http/examples.py"
+        assert found["feedback"]["outcome"] == "counted"
+        assert found["changes"]
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs the browser chromium")
