@@ -32,7 +32,8 @@ class Node(Service):
 
     def __init__(self, url: str, made: list[Made], *, clock: Any = None, **settings: Any) -> None:
         own = {"checkpoint_seconds": 3600.0, "store": url} | settings
-        store = PostgresStore(url, durability="relaxed", patience=own.pop("patience", 10.0))
+        durability, patience = own.pop("durability", "relaxed"), own.pop("patience", 10.0)
+        store = PostgresStore(url, durability=durability, patience=patience)
         super().__init__(store, ServerSettings(**own), **({} if clock is None else {"clock": clock}))
         self.made = made
 
@@ -131,33 +132,19 @@ def differences(log: list[LogEntry], made: list[Made], nodes: list[Node], run: A
             served[record.event_id] = record
     with PostgresStore(nodes[0].settings.store) as store:
         state = State(LogOnly(store), Metrics())
-        # lists that were never written are compared with nothing
-        wanted = sorted(
-            (one for one in made if served.get(one.ranked.event_id) is not None), key=lambda one: one.position
-        )
+        log = [*log, *store.read(log[-1].seq)]
+        # lists that were never written are compared with nothing; nodes may differ in what they have folded by now
+        checks = [(one.position, 0, one) for one in made if one.ranked.event_id in served]
+        checks += [(node.state.seq, n + 1, node) for n, node in enumerate(nodes)]
+        checks.sort(key=lambda check: check[:2])
         out, at = [], 0
         for entry in [*log, None]:
-            while at < len(wanted) and (entry is None or wanted[at].position < entry.seq):
-                out += _difference(state, wanted[at], nodes[0].settings)
+            while at < len(checks) and (entry is None or checks[at][0] < entry.seq):
+                what = checks[at][2]
+                out += _difference(state, what, nodes[0].settings) if isinstance(what, Made) else _of_node(state, what)
                 at += 1
             if entry is not None:
                 state.apply(entry.seq, decode(entry.body))
-        assert at == len(wanted)
-        for node in nodes:
-            for key in list(node.state.queries):
-                ranker = node.state.rankers[key[0]]
-                its, ours = node.state.query(ranker, key[1]), state.query(state.rankers[key[0]], key[1])
-                if ours is None or its.to_bytes() != ours.to_bytes():
-                    out.append(f"query {key} of {node.settings.node}")
-            for name, ranker in node.state.rankers.items():
-                mine = state.rankers[name]
-                for part in ("collected", "deferred", "withdrawn", "sizes", "since", "created", "settings"):
-                    if getattr(ranker, part) != getattr(mine, part):
-                        out.append(f"{part} of ranker {name} of {node.settings.node}")
-                if ranker.waiting.to_bytes() != mine.waiting.to_bytes():
-                    out.append(f"waiting impressions of ranker {name} of {node.settings.node}")
-                if ranker.shared is not None and ranker.shared.to_bytes() != mine.shared.to_bytes():
-                    out.append(f"shared model of ranker {name} of {node.settings.node}")
         # every query, loaded once more from snapshot and tail
         names = {}
         for key in state.queries:
@@ -177,6 +164,28 @@ def differences(log: list[LogEntry], made: list[Made], nodes: list[Node], run: A
                 ours = state.query(state.rankers[name], query)
                 if its is None or its.to_bytes() != ours.to_bytes():
                     out.append(f"query {query} of ranker {name}, loaded")
+    return out
+
+
+def _of_node(state: State, node: Node) -> list[str]:
+    """What a node has in memory and one fold up to the same record has not."""
+    out = []
+    for key in list(node.state.queries):
+        its = node.state.query(node.state.rankers[key[0]], key[1])
+        ours = state.query(state.rankers[key[0]], key[1])
+        if ours is None or its.to_bytes() != ours.to_bytes():
+            out.append(f"query {key} of {node.settings.node}")
+    for name, ranker in node.state.rankers.items():
+        mine = state.rankers[name]
+        for part in ("collected", "deferred", "withdrawn", "sizes", "since", "created", "settings"):
+            if getattr(ranker, part) != getattr(mine, part):
+                out.append(f"{part} of ranker {name} of {node.settings.node}")
+        if ranker.waiting.to_bytes() != mine.waiting.to_bytes():
+            out.append(f"waiting impressions of ranker {name} of {node.settings.node}")
+        if ranker.traffic.queries != mine.traffic.queries:
+            out.append(f"traffic of ranker {name} of {node.settings.node}")
+        if ranker.shared is not None and ranker.shared.to_bytes() != mine.shared.to_bytes():
+            out.append(f"shared model of ranker {name} of {node.settings.node}")
     return out
 
 

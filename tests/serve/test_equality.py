@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -11,9 +12,11 @@ import pytest
 from driftrank.serve import follower
 from driftrank.serve.http.problems import Refused
 from driftrank.serve.log.records import Final, Ranked, decode
+from driftrank.serve.log.store.base import LogCut, StoreError
 from driftrank.serve.log.store.postgres import PostgresStore
 from driftrank.serve.transfer import Transfer
 from driftrank.wire import Feedback, RankerSettings, RankRequest, WarmRow
+from tests.postgres import Cluster
 from tests.serve.nodes import Nodes, differences
 
 ITEMS = "abcdefghij"
@@ -35,11 +38,20 @@ class Use:
         self._events: list[tuple[str, str]] = []
         self._number = 0
 
-    async def run(self, steps: int, *, kills: int = 0, at_once: int = 4) -> None:
+    async def run(
+        self, steps: int, *, kills: int = 0, at_once: int = 4, fault: Callable[[], None] | None = None
+    ) -> None:
+        """Act ``steps`` times, kill nodes evenly in between, and let a fault happen in the middle."""
         recording = asyncio.create_task(self._record())
         deaths = {steps * (n + 1) // (kills + 1) for n in range(kills)}
         for step in range(0, steps, at_once):
-            await asyncio.gather(*(self._act() for _ in range(at_once)))
+            happening = None
+            if fault is not None and step <= steps // 2 < step + at_once:
+                happening = asyncio.create_task(asyncio.to_thread(fault))
+            while True:
+                await asyncio.gather(*(self._act() for _ in range(at_once)))
+                if happening is None or happening.done():
+                    break
             if deaths & set(range(step, step + at_once)):
                 await self._kill()
         await self.nodes.reach()
@@ -51,7 +63,13 @@ class Use:
         with PostgresStore(self.nodes.url) as store:
             while True:
                 done = self._done
-                more = await asyncio.to_thread(store.follow, self.log[-1].seq if self.log else 0)
+                try:
+                    more = await asyncio.to_thread(store.follow, self.log[-1].seq if self.log else 0)
+                except LogCut:  # what was not durable yet was read, and is gone
+                    more = []
+                    with PostgresStore(self.nodes.url) as other:
+                        there = {entry.seq: entry for entry in other.read(0, 10_000_000)}
+                    self.log = [entry for entry in self.log if there.get(entry.seq) == entry]
                 self.log += more
                 if done and not more:
                     return
@@ -74,7 +92,7 @@ class Use:
         name = chance.choice(list(RANKERS))
         query = f"q{min(chance.randrange(9), chance.randrange(9))}"
         what = chance.random()
-        with suppress(Refused):
+        with suppress(Refused, StoreError):
             if what < 0.45:
                 requests = [self._request(query if n == 0 else f"q{n}") for n in range(chance.choice([1, 1, 1, 3]))]
                 await node.rank(name, requests)
@@ -116,27 +134,59 @@ class Use:
         return RankRequest(query, items, event_id=event, defer=chance.random() < 0.1)
 
 
-def _use(postgres, seed: int, steps: int, *, kills: int = 0, **settings) -> tuple[Use, list[str]]:
-    with Nodes(postgres.url(), 3, rankers=RANKERS, **settings) as nodes:
+def _use(url: str, seed: int, steps: int, *, kills: int = 0, fault=None, **settings) -> tuple[Use, list[str]]:
+    with Nodes(url, 3, rankers=RANKERS, **settings) as nodes:
         for node in nodes.nodes:
             node.maintenance._memory = 30_000  # a few queries
         use = Use(nodes, seed)
-        nodes.run(use.run(steps, kills=kills))
+        nodes.run(use.run(steps, kills=kills, fault=fault))
         return use, differences(use.log, nodes.made, nodes.nodes, nodes.run)
 
 
 def test_lists_of_three_nodes_are_those_of_one(postgres):
-    use, different = _use(postgres, 1, 500, kills=3, checkpoint_seconds=0.5, retention=0.8)
+    use, different = _use(postgres.url(), 1, 500, kills=3, checkpoint_seconds=0.5, retention=0.8)
     assert not different
     assert use.kills == 3
+    _check_acknowledged(use)
+    with PostgresStore(use.nodes.url) as store:
+        assert store.read(0, 1)[0].seq > use.log[0].seq  # a part of the log is forgotten
+
+
+@pytest.mark.slow
+def test_lists_stay_the_same_when_the_database_is_killed():
+    with Cluster() as cluster:
+
+        def fault() -> None:
+            cluster.kill()
+            cluster.start()
+
+        use, different = _use(cluster.url(), 3, 400, fault=fault, durability="full")
+        assert not different
+        _check_acknowledged(use)
+
+
+@pytest.mark.slow
+def test_lists_stay_the_same_when_a_synchronous_standby_takes_over():
+    with Cluster("synchronous_standby_names=standby") as primary, Cluster(primary=primary) as standby:
+
+        def fault() -> None:
+            primary.kill()
+            standby.promote()
+
+        use, different = _use(primary.url(None, standby), 4, 400, fault=fault, durability="full")
+        assert not different
+        _check_acknowledged(use)
+
+
+def _check_acknowledged(use: Use) -> None:
+    """Nothing acknowledged is lost, and nothing has ended twice."""
     records = [decode(entry.body) for entry in use.log]
     lists = {record.event_id for record in records if isinstance(record, Ranked)}
     ends = [(record.ranker, record.event_id) for record in records if isinstance(record, Final)]
     assert len(lists) > 150
     assert {event for kind, event in use.acknowledged if kind == "r"} <= lists
     assert {event for kind, event in use.acknowledged if kind == "f"} <= {event for _, event in ends}
-    with PostgresStore(use.nodes.url) as store:
-        assert store.read(0, 1)[0].seq > use.log[0].seq  # a part of the log is forgotten
+    assert len(ends) == len(set(ends))
 
 
 def _no_tail(monkeypatch):
@@ -173,7 +223,7 @@ def _no_shared_model(monkeypatch):
 def test_the_comparison_notices(postgres, monkeypatch, mutation):
     mutation(monkeypatch)
     try:
-        _, different = _use(postgres, 2, 200)
+        _, different = _use(postgres.url(), 2, 200)
     except (AssertionError, KeyError):  # a fold out of order stops the node
         different = ["stopped"]
     assert different
