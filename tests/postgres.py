@@ -36,7 +36,9 @@ class Cluster:
         assert programs is not None
         # not in a folder of pytest, which only root could read
         self._programs, self.folder = programs, Path(tempfile.mkdtemp(prefix="driftrank-postgres-"))
-        self._settings = ["fsync=off", "max_connections=60", "listen_addresses=127.0.0.1", *settings]
+        # by default a standby tries again after 5 s
+        quick = ["fsync=off", "wal_retrieve_retry_interval=100ms"]
+        self._settings = [*quick, "max_connections=60", "listen_addresses=127.0.0.1", *settings]
         self._user = pwd.getpwnam("postgres").pw_uid if os.geteuid() == 0 else os.geteuid()  # initdb refuses root
         self.port = free_port()
         os.chown(self.folder, self._user, -1)

@@ -85,6 +85,8 @@ def test_verify_finds_damage_and_cuts_only_if_asked(postgres, capsys):
 
 def test_nodes_lists_services(postgres, tmp_path, capsys):
     url = postgres.url()
+    assert run(["store", "nodes", url]) == 2
+    assert "it does not exist" in capsys.readouterr().err
     with PostgresStore(url) as store:
         assert run(["store", "nodes", url]) == 0
         assert capsys.readouterr().out == "no service uses the store\n"

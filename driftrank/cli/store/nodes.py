@@ -20,11 +20,12 @@ def nodes(url: StoreArgument, json: JsonOption = False) -> None:
     need("serve", "msgspec")
     from driftrank.cli._output import show_json, show_table
     from driftrank.reporting.table import Table
-    from driftrank.serve.log.store.base import open_store, store_at
+    from driftrank.serve.log.store.base import open_reader, open_store, store_at
     from driftrank.serve.log.store.shared import SharedStore
 
     if not issubclass(store_at(url), SharedStore):
         raise ValueError(f"store={url!r}: must be a store of several services, such as postgresql://host/db")
+    open_reader(url).close()  # it must exist; a store that is opened would be created
     with open_store(url) as store:
         assert isinstance(store, SharedStore)
         found, last = store.nodes(), store.last
