@@ -59,11 +59,13 @@ lint: .venv/.installed-dev ## style, types, imports between packages, and wordin
 	$(PY) -m mypy
 	.venv/bin/lint-imports --no-logo
 	$(PY) scripts/language.py
+	$(PY) scripts/names.py --check
 
 .PHONY: format
 format: .venv/.installed-dev ## format the code and fix what ruff can fix
 	$(PY) -m ruff check --fix
 	$(PY) -m ruff format
+	$(PY) scripts/names.py
 
 .PHONY: bench
 bench: .venv/.installed ## measure the speed of simulations on this machine

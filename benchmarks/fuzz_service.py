@@ -148,6 +148,8 @@ class Malformed:
             ("defer", lambda: chance.random() < 0.5),
             ("context", self.named),
             ("draw", lambda: chance.choice([0, 1, 2**64 - 1, 2**64])),
+            ("subject", lambda: chance.choice(["", "u1", "u2", "x" * 300])),
+            ("offset", lambda: chance.choice([0, 1, 3, 100, -1])),
         ):
             if chance.random() < 0.2:
                 body[name] = make()
@@ -160,6 +162,7 @@ class Malformed:
         click: list[Callable[[], Any]] = [
             lambda: chance.randrange(1, 4), lambda: chance.choice("abcdefghij"),
             lambda: {"id": chance.choice([*"abc", *range(5)])}, lambda: {"position": chance.randrange(0, 5)},
+            lambda: {"id": "a", "value": chance.choice([0.5, 3])}, lambda: {"position": 1, "kind": "buy"},
         ]  # fmt: skip
         ranker, event = self.event()
         body: dict[str, Any] = {"event_id": event}
@@ -167,6 +170,10 @@ class Malformed:
             body["clicks"] = [chance.choice(click)() for _ in range(chance.randrange(3))]
         if chance.random() < 0.2:
             body["shown"] = chance.randrange(0, 5)
+        if chance.random() < 0.2:
+            body["value"] = chance.choice([0, 0.3, 1.0, 2, -1])
+        if chance.random() < 0.1:
+            body["kind"] = chance.choice(["buy", "dwell", ""])
         if chance.random() < 0.2:
             body["time"] = chance.choice([1.7e9, "2026-01-01T00:00:00Z", 0])
         several = chance.random() < 0.2
@@ -190,6 +197,11 @@ class Malformed:
             "horizon": [None, 1, 1000, 2**53, 2**60],
             "context": [[], ["device"], ["a", "a"]],
             "keys": [[], ["sha256:" + "1" * 64], ["no"]],
+            "arms": [{}, {"b": {"share": 0.5}}, {"b": {"share": 0.3, "policy": "CascadeUCB1"}, "c": {"share": 0.3}},
+                     {"live": {"share": 0.1}}, {"b": {"share": 2}}, {"b": {}}, []],
+            "values": [{}, {"buy": 1.0, "dwell": 0.3}, {"buy": 2}, {"": 0}],
+            "stable": [0, 1, "30m", "60d", -1],
+            "planned": [20_000, 0],
         }  # fmt: skip
         for name, choices in ways.items():
             if chance.random() < 0.2:

@@ -441,7 +441,8 @@ MUTANTS = [
     ),
     Mutant(
         "feedback-duplicate", "other feedback is taken for a duplicate",
-        "if (final.clicks, final.shown) == (clicks, shown):", "if final.shown == shown:",
+        "if (final.clicks, final.shown) == (clicks, shown):||return (final.clicks, final.shown, final.values) ==",
+        "if final.shown == shown:||return (self.clicks, final.shown, final.values) ==",
         "serve/test_judging.py|state/test_outcome.py",
     ),
     Mutant(
@@ -451,8 +452,35 @@ MUTANTS = [
     ),
     Mutant(
         "holdout-share", "the holdout is twice as large",
-        ">> 11) * 2.0**-53 < settings.holdout", ">> 11) * 2.0**-54 < settings.holdout",
+        ">> 11) * 2.0**-53 < settings.holdout||{unit}\") < self._holdout",
+        ">> 11) * 2.0**-54 < settings.holdout||{unit}\") < 2 * self._holdout",
         "serve/test_service.py -k holdout",
+    ),
+    Mutant(
+        "arm-learns", "every arm learns from all lists of its ranker",
+        "return self if not name or name in OWN_ARMS else self.arms.get(name)", "return self",
+        "serve/test_experiment.py",
+    ),
+    Mutant(
+        "experiment-share", "lists count alike, whatever the share of their arm",
+        "clicks = (len(final.clicks) - every.clicks / before) / ranked.share",
+        "clicks = len(final.clicks) - every.clicks / before",
+        "serve/test_experiment.py",
+    ),
+    Mutant(
+        "experiment-buckets", "lists of one subject are taken as independent",
+        "bucket = (ranked.subject or key_of(", "bucket = (key_of(",
+        "serve/test_experiment.py",
+    ),
+    Mutant(
+        "reward-draw", "one draw for all positions of a list",
+        'place = f"/{position}" if position > 1 else ""', 'place = ""',
+        "serve/test_rewards.py",
+    ),
+    Mutant(
+        "page-draw", "a page is ranked by a draw of its own",
+        "if page.key is None else page.key", "",
+        "serve/test_paging.py",
     ),
     Mutant(
         "key-of-another", "a ranker's key opens every ranker",

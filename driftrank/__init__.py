@@ -15,6 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from driftrank._names import *  # noqa: F403 - modules and policies, written by scripts/names.py
     from driftrank.experiments.simulation.simulate import simulate as simulate
     from driftrank.experiments.sweeps.sweep import sweep as sweep
     from driftrank.policies.base import Policy as Policy
@@ -37,7 +38,8 @@ _EXPORTS = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def _imported(name: str) -> Any:
+    """The value of a name, imported now."""
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name in _EXPORTS:
@@ -54,6 +56,10 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+if not TYPE_CHECKING:  # otherwise any name would pass
+    __getattr__ = _imported
+
+
 def __dir__() -> list[str]:
     return sorted({"__version__", *_EXPORTS, *_modules(), *_policies()})
 
@@ -61,7 +67,7 @@ def __dir__() -> list[str]:
 def _modules() -> set[str]:
     import pkgutil
 
-    return {module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")}
+    return {module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")}  # noqa: F405
 
 
 def _policies() -> dict[str, Any]:

@@ -18,14 +18,17 @@ class Progress:
 
     @staticmethod
     def where_watched(totals: Mapping[str, int], unit: str = "steps") -> Progress:
-        """A bar if standard error is a terminal, otherwise nothing."""
-        return shown_progress(totals, unit) if sys.stderr.isatty() else Progress(totals, unit)
+        """A bar if standard error is a terminal, otherwise only notes."""
+        return shown_progress(totals, unit) if sys.stderr.isatty() else _Notes(totals, unit)
 
     def advance(self, label: str, steps: int, counted: bool | int = True) -> None:
         """Report ``steps`` more; ``counted=False`` leaves them out of the speed, as they took no time now.
 
         An integer is the number that the speed counts, if the bar does not measure in its unit.
         """
+
+    def note(self, text: str) -> None:
+        """Say what is done now, if it takes long; nothing: it is over."""
 
     def __enter__(self) -> Self:
         return self
@@ -34,6 +37,14 @@ class Progress:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         pass
+
+
+class _Notes(Progress):
+    """A line for every note, for logs and pipes."""
+
+    def note(self, text: str) -> None:
+        if text:
+            print(f"driftrank: {text}", file=sys.stderr, flush=True)
 
 
 class _Bars(Progress):
@@ -55,7 +66,7 @@ class _Bars(Progress):
         self._tasks = {label: self._bars.add_task(label, total=n, speed="") for label, n in totals.items()}
         self._counted = dict.fromkeys(totals, 0)
         self._begin: dict[str, float] = {}
-        self._latest = 0.0
+        self._note: Any = None
 
     def advance(self, label: str, steps: int, counted: bool | int = True) -> None:
         speed: dict[str, Any] = {}
@@ -67,6 +78,11 @@ class _Bars(Progress):
             if elapsed > 0.2:
                 speed = {"speed": f"{_short(self._counted[label] / elapsed)} {self.unit}/s"}
         self._bars.update(self._tasks[label], advance=steps, **speed)
+
+    def note(self, text: str) -> None:
+        if self._note is None:
+            self._note = self._bars.add_task("", total=None, speed="")
+        self._bars.update(self._note, description=text, visible=bool(text))
 
     def __enter__(self) -> Self:
         self._bars.start()

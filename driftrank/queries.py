@@ -76,6 +76,11 @@ class Queries:
             for name, alpha in self.attraction.items()
         )
 
+    def __repr__(self) -> str:
+        names = list(self)
+        shown = names if len(names) <= 3 else [*names[:2], "...", names[-1]]
+        return f"<Queries: {len(names)}, {', '.join(shown)}>"
+
     def __len__(self) -> int:
         return len(self.attraction)
 

@@ -12,11 +12,12 @@ import importlib
 import pkgutil
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-from driftrank.validation import check_known
+from driftrank.plugins import import_plugins
+from driftrank.validation import check_known, check_text
 
 T = TypeVar("T")
 
@@ -31,7 +32,7 @@ def import_all(package: str) -> tuple[ModuleType, ...]:
 
 
 class Registry(Generic[T]):
-    """The public subclasses of ``base``: those in ``package``, and any others that are imported.
+    """The public subclasses of ``base``: those in ``package``, of plugins, and any others that are imported.
 
     A class with ``abstract = True`` in its own body is not listed.
     """
@@ -43,6 +44,7 @@ class Registry(Generic[T]):
 
     def all(self) -> dict[str, type[T]]:
         import_all(self._package)
+        import_plugins()
         found = {c.__name__: c for c in _subclasses(self._base) if not vars(c).get("abstract", False)}
         return {name: found[name] for name in sorted(found) if not name.startswith("_")}
 
@@ -74,11 +76,18 @@ class Registry(Generic[T]):
 
     def make(self, name: str, arguments: Mapping[str, Any], **given: Any) -> T:
         """Make the object of that name; string arguments are converted to the type of the parameter."""
-        cls = self.get(name)
+        return self._of_class(self.get(name), arguments, **given)
+
+    def _of_class(self, cls: type[T], arguments: Mapping[str, Any], **given: Any) -> T:
+        name = cls.__name__
+        if vars(cls).get("abstract", False):
+            raise ValueError(f"{self.kind} {name}: must not be a class that is only a base of others")
         fields = {f.name: f for f in dataclasses.fields(cls) if f.init and f.name not in given}  # type: ignore[arg-type]
         hints = typing.get_type_hints(cls)
         values = {}
-        for key, value in arguments.items():
+        renamed = getattr(cls, "renamed", {})
+        for given_key, value in arguments.items():
+            key = renamed.get(given_key, given_key)
             check_known(f"parameter of {name}", key, fields)
             values[key] = self._read(key, value, hints[key]) if isinstance(value, str) else value
         for field in fields.values():
@@ -86,6 +95,26 @@ class Registry(Generic[T]):
             if missing and field.name not in values:
                 raise ValueError(f"{self.kind} {name}: the parameter {field.name} is missing")
         return cls(**given, **values)
+
+    def read(self, name: str, given: Any, example: str) -> T:
+        """Make the object that ``given`` stands for: itself, its class or its spec."""
+        if isinstance(given, self._base):
+            return given
+        if isinstance(given, str):
+            check_text(name, given)
+            return self.parse(given)
+        if isinstance(given, type) and issubclass(given, self._base):
+            return self._of_class(given, {})
+        shown = repr(given) if len(repr(given)) < 100 else f"<{type(given).__name__}>"
+        raise ValueError(f"{name}={shown}: must be {_article(self.kind)}, its class, or text such as {example!r}")
+
+    def several(self, name: str, given: Any) -> list[Any]:
+        """One object, class or spec as a list of one; many as a list."""
+        if isinstance(given, (str, self._base, type)):
+            return [given]
+        if not isinstance(given, Iterable):
+            raise ValueError(f"{name}={given!r}: must be {_article(self.kind)}, or a list of them")
+        return list(given)
 
     def _read(self, key: str, text: str, hint: Any) -> Any:
         options = list(typing.get_args(hint)) if isinstance(hint, types.UnionType) else [hint]
@@ -163,6 +192,10 @@ def read_pairs(text: str, where: str) -> Iterator[tuple[str, str]]:
         part = ""
     if depth:
         raise ValueError(f"{where}: parentheses do not match")
+
+
+def _article(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def _title(module: str) -> str:

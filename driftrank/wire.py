@@ -59,6 +59,10 @@ class RankRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     context: Named | list[Named] | None = None  #: features of the request by name, in one object or several
     #: the number of the draw of the query's randomness, to repeat a simulation; by default a hash of the event id
     draw: int | None = None
+    #: an id of the user or the session: it decides on holdout and arm, and gets the same list again for the ranker's
+    #: setting stable. Only a hash of it is stored
+    subject: str | None = None
+    offset: int = 0  #: positions above this page, of the subject's ranking; the ranker needs the setting stable
 
 
 class RankedItem(Struct, frozen=True):
@@ -83,6 +87,7 @@ class RankResponse(Struct, frozen=True, omit_defaults=True):
     #: the baseline instead of a ranking: the service is starting, or cannot write to its store. The event_id is empty,
     #: and nothing is learnt from it.
     degraded: Literal["starting", "store"] | UnsetType = UNSET
+    arm: str | UnsetType = UNSET  #: live, shadow, safe, holdout or the name of an arm, if the ranker has arms
 
 
 class Clicked(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -90,6 +95,8 @@ class Clicked(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
 
     id: ItemId | None = None  #: of an item of the ranking
     position: int | None = None  #: 1 is the top
+    value: float | None = None  #: what it is worth, from 0 to 1, instead of that of the feedback
+    kind: str | None = None  #: the kind of event, which has a value in the ranker's settings
 
     def __post_init__(self) -> None:
         if (self.id is None) == (self.position is None):
@@ -105,6 +112,9 @@ class Feedback(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     clicks: list[str | int | Clicked] | None = None  #: none or empty: the ranking was seen, nothing was clicked
     shown: int | None = None  #: items shown, from the top; all by default. 0: none, the ranking is taken back
     time: float | str | None = None  #: the client's clock; logged, never used
+    #: what each of the clicks is worth, from 0 to 1; 1 by default. It is learnt from as a click with this probability
+    value: float | None = None
+    kind: str | None = None  #: the kind of event, such as purchase, which has a value in the ranker's settings
 
 
 class FeedbackResult(Struct, frozen=True, omit_defaults=True):
@@ -115,6 +125,7 @@ class FeedbackResult(Struct, frozen=True, omit_defaults=True):
     clicks: int | None = None  #: clicks of this ranking that count now
     detail: str | None = None  #: the reason, if it was not counted
     warning: str | None = None  #: something of it is not used
+    value: float | None = None  #: the sum of the values of its clicks, if values were given
 
 
 class Activation(Struct, frozen=True):
@@ -122,6 +133,16 @@ class Activation(Struct, frozen=True):
 
     event_id: str  #: of the ranking
     outcome: Literal["activated", "duplicate"]  #: duplicate: it was activated before
+
+
+class ArmSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """An arm of an experiment: what differs from the settings of its ranker. It learns from its own lists only."""
+
+    share: float  #: of rankings; 0: none, but what it has learnt is kept
+    policy: str | None = None  #: None: the ranker's
+    mode: Literal["live", "shadow", "safe"] | None = None  #: None: the ranker's
+    seed: int | None = None  #: None: the ranker's
+    horizon: int | None = None  #: None: the ranker's
 
 
 class RankerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -141,6 +162,13 @@ class RankerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     horizon: int | None = None  #: rankings that a policy may plan for, if known
     context: list[str] = []  #: Personalizer's context features that identify a query
     keys: list[str] = []  #: hashes of keys with access to this ranker (from ``driftrank key``)
+    #: by name: policies or settings to be compared with the ranker's own; none by default
+    arms: dict[str, ArmSettings] | UnsetType = UNSET
+    values: dict[str, float] | UnsetType = UNSET  #: what a kind of event is worth, from 0 to 1: purchase, dwell
+    #: how long a subject gets the same list again for a query and candidates; 0, the default: not at all
+    stable: str | float | UnsetType = UNSET
+    #: rankings of an experiment after which its intervals are narrowest, to be set beforehand; 20,000 by default
+    planned: int | UnsetType = UNSET
 
 
 OperationKind = Literal["created", "changed", "reset", "deleted"]
@@ -185,6 +213,7 @@ class RankerInfo(Struct, frozen=True, omit_defaults=True):
     clicks: int  #: clicks that were counted
     pending: int  #: rankings whose feedback window is open
     shared: SharedState | None = None  #: if the policy has a shared model
+    value: float | None = None  #: the sum of the values of these clicks, if it is another number
 
 
 class ItemState(Struct, frozen=True, omit_defaults=True):
@@ -221,6 +250,7 @@ class QueryState(Struct, frozen=True):
     items: list[ItemState]  #: those of a page; by default best estimate first
     items_total: int = 0  #: of all pages
     last_change_time: Moment | UnsetType = UNSET  #: when the last change was detected, if there was one
+    value: float | UnsetType = UNSET  #: the sum of the values of these clicks, if it is another number
 
 
 class EventFeedback(Struct, frozen=True, omit_defaults=True):
@@ -274,8 +304,8 @@ class ChangeLogged(Struct, frozen=True, omit_defaults=True):
     after: float | None = None  #: its estimate then; left out if the policy has no observation of the new time yet
 
 
-class ArmCounts(Struct, frozen=True):
-    """The rankings of an arm that have ended, and their clicks."""
+class EndedLists(Struct, frozen=True):
+    """Rankings of a query that have ended, and their clicks."""
 
     lists: int  #: rankings
     clicks: int  #: clicks on them
@@ -288,12 +318,68 @@ class QuerySummary(Struct, frozen=True, omit_defaults=True):
     since: Moment  #: from when on it is counted
     lists: int  #: rankings since then
     recent: int  #: rankings of the last day with traffic, plus half of those before for each day: for the sorting
-    live: ArmCounts  #: of the policy, in the modes live and safe
-    holdout: ArmCounts  #: of the baseline
+    live: EndedLists  #: of the policy, in the modes live and safe
+    holdout: EndedLists  #: of the baseline
     loss: float | None = None  #: clicks per ranking of the holdout minus those of the policy, if both have any
     loss_error: float | None = None  #: the standard error of the loss
     changes: int = 0  #: of the latest changes of the ranker, those of this query
     last_change_time: Moment | None = None  #: of the latest of them
+
+
+class ArmCounts(Struct, frozen=True):
+    """Rankings of an arm that have ended, and what came of them. Pages after the first are not counted."""
+
+    arm: str  #: its name; live, shadow, safe and holdout are the ranker's own
+    lists: int  #: with feedback, or silence that counts as no click
+    clicks: int  #: on these
+    value: float  #: the sum of the values of their clicks
+    lost: int  #: rankings taken back, or dropped without feedback
+    clicks_per_list: float | None  #: null if there are no lists
+
+
+class Interval(Struct, frozen=True):
+    """A difference per list. The interval holds at all times together with 95%: it may be looked at at any time."""
+
+    difference: float  #: of the arm to the baseline
+    low: float  #: of the interval
+    high: float  #: of the interval
+
+
+class Comparison(Struct, frozen=True, omit_defaults=True):
+    """An arm compared with the baseline."""
+
+    arm: str  #: its name
+    baseline: str  #: the arm that it is compared with: the holdout, or the ranker's own if there is none
+    since: str  #: when the comparison began, ISO 8601
+    lists: int  #: of all arms since then
+    clicks: Interval | None = None  #: per list; null if refused
+    value: Interval | None = None  #: per list, if values were given
+    #: the interval of clicks has been on one side of 0 since then, ISO 8601
+    certain_since: str | None = None
+    needed: int | None = None  #: lists of all arms until the interval of clicks is 0.01 to each side
+    #: few: one of the arms has fewer than 100 lists, or those of too few subjects. lost-feedback: the share of lists
+    #: that were lost differs between the arms, by more than chance.
+    refused: Literal["few", "lost-feedback"] | None = None
+    running: bool = True  #: false: one of the arms has no share any more
+
+
+class Day(Struct, frozen=True):
+    """The counts of a day, in UTC, by the end of rankings."""
+
+    day: str  #: such as 2026-11-18
+    arms: list[ArmCounts]  #: with lists on that day
+    comparisons: list[Comparison]  #: of that day alone; each interval holds by itself
+
+
+class ExperimentState(Struct, frozen=True):
+    """The arms of a ranker, and their comparison."""
+
+    ranker: str  #: its name
+    shares: dict[str, float]  #: of rankings, by arm
+    arms: list[ArmCounts]  #: since they began
+    comparisons: list[Comparison]  #: since they began
+    days: list[Day]  #: the latest first
+    by: Literal["subject", "event", "both"] | None  #: what the rankings were assigned to arms by; null: none has ended
 
 
 class WarmRow(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

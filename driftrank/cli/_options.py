@@ -137,6 +137,30 @@ ConfigOption = Annotated[
         callback=read_config,
     ),
 ]
+
+
+def _import_files(context: typer.Context, files: list[str] | None) -> list[str]:
+    """Import the files; their absolute paths are what ``run.toml`` keeps."""
+    if context.resilient_parsing:
+        return []
+    from driftrank.plugins import import_file
+
+    for file in files or ():
+        import_file(file)
+    return [str(Path(file).absolute()) for file in files or ()]
+
+
+#: becomes a list of absolute paths
+ImportOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import",
+        metavar="FILE.py",
+        help="File with policies, environments or click models of your own; repeatable.",
+        show_default="none",
+        callback=_import_files,
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
@@ -147,6 +171,7 @@ def command_line(command: Callable[..., None], **options: Any) -> list[str]:
     words = ["driftrank", command.__name__.replace("_", "-")]
     for name, value in options.items():
         if value != parameters[name].default:
+            flag = "--import" if name == "imports" else f"--{name.replace('_', '-')}"  # import is a keyword
             for each in value if isinstance(value, list) else [value]:
-                words += [f"--{name.replace('_', '-')}", str(each)]
+                words += [flag, str(each)]
     return words

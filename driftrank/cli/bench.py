@@ -27,7 +27,11 @@ QuickOption = Annotated[bool, typer.Option("--quick", help="Measure for a moment
 
 
 def bench(
-    policy: PolicyOption = None, items: ItemsOption = None, quick: QuickOption = False, json: o.JsonOption = False
+    policy: PolicyOption = None,
+    items: ItemsOption = None,
+    quick: QuickOption = False,
+    imports: o.ImportOption = None,
+    json: o.JsonOption = False,
 ) -> None:
     """Measure the speed of policies, next to a NumPy loop.
 

@@ -53,6 +53,7 @@ def bounds(
     growth: GrowthOption = True,
     quick: QuickOption = False,
     out: Annotated[str, typer.Option(metavar="DIR", help="Folder for figure 3.")] = "out/bounds",
+    imports: o.ImportOption = None,
     config: o.ConfigOption = None,
     json: o.JsonOption = False,
 ) -> None:

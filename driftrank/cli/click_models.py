@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from driftrank.cli import _options as o
 from driftrank.cli._complete import click_model_names
-from driftrank.cli._options import JsonOption
 
 
 def click_models(
@@ -15,7 +15,8 @@ def click_models(
         str | None,
         typer.Argument(metavar="[NAME]", help="Describe this one in full.", autocompletion=click_model_names),
     ] = None,
-    json: JsonOption = False,
+    imports: o.ImportOption = None,
+    json: o.JsonOption = False,
 ) -> None:
     """List the click models, or describe one of them.
 

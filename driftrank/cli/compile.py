@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from driftrank.cli import _options as o
 from driftrank.cli._complete import policy_names
 from driftrank.extras import need
 
@@ -20,6 +21,7 @@ def compile(
         Path | None,
         typer.Option(metavar="FILE.toml", help="Settings of the server and its rankers.", show_default="none"),
     ] = None,
+    imports: o.ImportOption = None,
 ) -> None:
     """Compile policies before the first start of the service.
 
@@ -36,17 +38,21 @@ def compile(
     from time import perf_counter
 
     need("serve", "msgspec")
+    from driftrank.serve.ranker_settings import arms_of, settings_of_arm
     from driftrank.serve.settings import load_settings, policy_of, ranker_settings
     from driftrank.serve.state.query import warm_up
 
     settings = load_settings(config, os.environ)
     named = [ranker_settings({"policy": policy}) for policy in policies or ()]
-    rankers = [ranker_settings({}), *settings.rankers.values(), *named]
-    done = set()
+    configured = settings.rankers.values()
+    arms = [settings_of_arm(ranker, arm) for ranker in configured for arm in arms_of(ranker)]
+    rankers = [ranker_settings({}), *configured, *arms, *named]
+    chosen: dict[str, Any] = {}
     for ranker in rankers:
-        policy = policy_of(ranker)
-        if policy.spec not in done:
-            done.add(policy.spec)
-            began = perf_counter()
-            warm_up(policy, ranker.k, ranker.horizon, settings.memory_bytes)
-            typer.echo(f"{policy.spec}: {perf_counter() - began:.1f} s")
+        chosen.setdefault(policy_of(ranker).spec, ranker)
+    for n, (spec, ranker) in enumerate(chosen.items(), start=1):
+        left = len(chosen) - n
+        typer.echo(f"compiling {spec}{f', {left} left' if left else ''}", err=True)
+        began = perf_counter()
+        warm_up(policy_of(ranker), ranker.k, ranker.horizon, settings.memory_bytes)
+        typer.echo(f"{spec}: {perf_counter() - began:.1f} s")

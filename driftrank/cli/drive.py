@@ -50,6 +50,7 @@ def drive(
     name: NameOption = "",
     check: CheckOption = False,
     out: o.OutOption = "out/drive",
+    imports: o.ImportOption = None,
     json: o.JsonOption = False,
     quiet: o.QuietOption = False,
 ) -> None:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from driftrank.cli import _options as o
 from driftrank.cli._complete import environment_names
-from driftrank.cli._options import JsonOption
 
 
 def environments(
@@ -15,7 +15,8 @@ def environments(
         str | None,
         typer.Argument(metavar="[NAME]", help="Describe this one in full.", autocompletion=environment_names),
     ] = None,
-    json: JsonOption = False,
+    imports: o.ImportOption = None,
+    json: o.JsonOption = False,
 ) -> None:
     """List the environments, or describe one of them.
 

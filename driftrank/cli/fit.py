@@ -93,6 +93,7 @@ def fit(
     print_sql: PrintSqlOption = False,
     dialect: DialectOption = "duckdb",
     table: TableOption = "log",
+    imports: o.ImportOption = None,
     json: o.JsonOption = False,
     quiet: o.QuietOption = False,
 ) -> None:

@@ -65,6 +65,7 @@ def leaderboard(
     workers: o.WorkersOption = None,
     out: o.OutOption = "out/leaderboard",
     resume: o.ResumeOption = False,
+    imports: o.ImportOption = None,
     config: o.ConfigOption = None,
     json: o.JsonOption = False,
 ) -> None:
@@ -101,11 +102,11 @@ def leaderboard(
     made = board.leaderboard(
         queries=queries, policies=policy or [], environments=env or [], n_queries=n_queries, k=k, horizon=horizon,
         runs=runs, seed=seed, device=chosen_device(device, address, scheduler_file, workers), threads=threads,
-        folder=out, resume=resume, say=None if json else typer.echo,
+        folder=out, resume=resume, say=None if json else typer.echo, settings={"imports": imports or None},
     )  # fmt: skip
     command = o.command_line(
         leaderboard, queries=queries, horizon=horizon, n_queries=n_queries, runs=runs, k=k, seed=seed, policy=policy,
-        env=env,
+        env=env, imports=imports,
     )  # fmt: skip
     _show(made, Path(out), command, json)
 

@@ -6,15 +6,16 @@ from typing import Annotated
 
 import typer
 
+from driftrank.cli import _options as o
 from driftrank.cli._complete import policy_names
-from driftrank.cli._options import JsonOption
 
 
 def policies(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="Describe this one in full.", autocompletion=policy_names)
     ] = None,
-    json: JsonOption = False,
+    imports: o.ImportOption = None,
+    json: o.JsonOption = False,
 ) -> None:
     """List the policies, or describe one of them.
 

@@ -22,6 +22,7 @@ def replay(
     k: KOption = None,
     top: Annotated[int, typer.Option(metavar="N", help="Queries to show, those with the most lists.")] = 10,
     out: Annotated[str | None, typer.Option("--out", metavar="DIR", help="A new folder for the learners.")] = None,
+    imports: o.ImportOption = None,
     json: o.JsonOption = False,
 ) -> None:
     """Let another policy learn from the lists of a service.

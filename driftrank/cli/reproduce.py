@@ -53,6 +53,7 @@ def reproduce(
     workers: o.WorkersOption = None,
     out: o.OutOption = "out/paper",
     resume: o.ResumeOption = False,
+    imports: o.ImportOption = None,
     config: o.ConfigOption = None,
 ) -> None:
     """Reproduce the paper: figures 1 and 2, a table and a report.
@@ -87,10 +88,17 @@ def reproduce(
     )
     made = reproduction.reproduce(
         out, queries=queries, policies=policies, policy=policy or [], runs=runs, horizon=horizon, seed=seed,
-        device=place, threads=threads, resume=resume,
+        device=place, threads=threads, resume=resume, imports=imports or (),
     )  # fmt: skip
     command = o.command_line(
-        reproduce, queries=queries, runs=runs, policies=policies, horizon=horizon, seed=seed, policy=policy
+        reproduce,
+        queries=queries,
+        runs=runs,
+        policies=policies,
+        horizon=horizon,
+        seed=seed,
+        policy=policy,
+        imports=imports,
     )
     _show(made, Path(out), command)
 

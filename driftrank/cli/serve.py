@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from driftrank.cli import _options as o
 from driftrank.extras import need
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ def serve(
     discard: DiscardOption = None,
     access_log: AccessLogOption = None,
     log_level: LogLevelOption = None,
+    imports: o.ImportOption = None,
 ) -> None:
     """Start the ranking service, which learns from clicks.
 
@@ -114,7 +116,9 @@ def serve(
     \b
     curl http://127.0.0.1:8080/v1/rankers/default/rank --json '{"query": "shoes", "items": ["a", "b", "c"]}'
     """
-    options = {name: value for name, value in locals().items() if name != "config"} | {"discard": discard or None}
+    options = {name: value for name, value in locals().items() if name not in ("config", "imports")} | {
+        "discard": discard or None
+    }
     run, load = _prepare(config, options)
     settings = load()
     run(settings, lambda url: typer.echo(_listening(url, settings)), load)

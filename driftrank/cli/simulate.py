@@ -34,6 +34,7 @@ def simulate(
     checkpoints: CheckpointsOption = 100,
     out: o.OutOption = "out/simulate",
     resume: o.ResumeOption = False,
+    imports: o.ImportOption = None,
     config: o.ConfigOption = None,
     json: o.JsonOption = False,
     quiet: o.QuietOption = False,
@@ -51,6 +52,7 @@ def simulate(
     driftrank simulate --queries models.json --click-model DBN:objective=clicks
     driftrank simulate --env BLB:L=16,K=2 --policy CascadeKLUCB --policy CascadeUCB1 --json
     driftrank simulate --env Traffic:n_queries=500,going_on=0.85 --policy CascadeRegimeTS --policy PriorRegimeTS
+    driftrank simulate --import mine.py --env MyWorld --policy MyPolicy --policy CascadeTS
     driftrank simulate --device cluster --scheduler-file scheduler.json
     driftrank simulate --config out/simulate/run.toml --out out/again
     """
@@ -64,7 +66,7 @@ def simulate(
     result = simulation.simulate(
         policy, users.environment(), horizon=horizon, runs=runs, seed=seed, checkpoints=checkpoints, threads=threads,
         device=chosen_device(device, address, scheduler_file, workers), folder=out, resume=resume,
-        progress=False if quiet else None, settings={"policy": policy, **users.settings()},
+        progress=False if quiet else None, settings={"policy": policy, **users.settings(), "imports": imports or None},
     )  # fmt: skip
     if json:
         show_json(result.summary())

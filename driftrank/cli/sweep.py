@@ -57,6 +57,7 @@ def sweep(
     checkpoints: o.CheckpointsOption = 10,
     out: o.OutOption = "out/sweep",
     resume: o.ResumeOption = False,
+    imports: o.ImportOption = None,
     config: o.ConfigOption = None,
     json: o.JsonOption = False,
     quiet: o.QuietOption = False,
@@ -88,7 +89,7 @@ def sweep(
     found = sweeping.sweep(
         policy, users.environments(), horizon=horizon, runs=runs, seed=seed, checkpoints=checkpoints, halving=halving,
         device=chosen_device(device, address, scheduler_file, workers), threads=threads, folder=out, resume=resume,
-        progress=False if quiet else None, settings={"policy": policy, **users.settings()},
+        progress=False if quiet else None, settings={"policy": policy, **users.settings(), "imports": imports or None},
     )  # fmt: skip
     _show(found, out, json, quiet)
 

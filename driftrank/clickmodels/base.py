@@ -247,6 +247,8 @@ def _checked(name: str, value: Any, kind: str) -> Any:
     if kind == ONE:
         raise ValueError(f"{name}={value!r}: must be a probability in [0, 1]")
     if kind == PREVIOUS:
+        if not isinstance(value, (list, tuple, np.ndarray)):
+            raise ValueError(f"{name}={value!r}: must be a probability, or a list of them for every rank")
         rows = list(value)
         for r, row in enumerate(rows):
             if len(row) != len(rows):

@@ -33,3 +33,14 @@ def parse_click_model(spec: str, **given: Any) -> ClickModel:
     """
     name, colon, text = spec.strip().partition(":")
     return registry.parse(click_model(name.strip()).__name__ + colon + text, **given)
+
+
+def as_click_model(given: ClickModel | type[ClickModel] | str) -> ClickModel:
+    """The click model that an object, a class or a spec stands for.
+
+    >>> as_click_model("dbn:continuation=0.8").continuation
+    0.8
+    """
+    if isinstance(given, str):
+        return parse_click_model(given)
+    return registry.read("click_model", given, "DBN:continuation=0.8")

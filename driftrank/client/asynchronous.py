@@ -12,6 +12,7 @@ from ..wire import (
     ChangeLogged,
     Counted,
     EventState,
+    ExperimentState,
     Feedback,
     FeedbackResult,
     Item,
@@ -71,9 +72,14 @@ class AsyncClient(Core):
         defer: bool = False,
         items_unordered: bool = False,
         context: Mapping[str, Any] | None = None,
+        subject: str | None = None,
+        offset: int = 0,
         fallback: bool = False,
     ) -> RankResponse:
         """Rank items for a query.
+
+        ``subject`` is the id of a user or session, which decides on the arm of an experiment and gets the same list
+        again for as long as the ranker's setting ``stable``; ``offset`` is the number of positions on earlier pages.
 
         The service starts from the order of ``baseline``, by default that of the items' scores, or of the items;
         ``items_unordered`` says that it means nothing. ``context`` is what is known of the request, and
@@ -90,7 +96,7 @@ class AsyncClient(Core):
             query, calls.listed("items", items), k, event_id or calls.new_event_id(route),
             calls.listed("excluded", excluded), dict(pinned or {}),
             None if baseline is None else calls.listed("baseline", baseline), defer,
-            items_unordered, None if context is None else dict(context),
+            items_unordered, None if context is None else dict(context), subject=subject, offset=offset,
         )  # fmt: skip
         call = Call("POST", f"{self._path}/rank", RankResponse, calls.encoded(request, RankRequest), route=route)
         assert request.event_id is not None
@@ -130,12 +136,14 @@ class AsyncClient(Core):
     @overload
     async def feedback(
         self, event_id: str, clicks: Iterable[Click] | None = ..., shown: int | None = ...,
-        time: float | str | None = ..., *, wait: Literal[False] = ...,
+        time: float | str | None = ..., *, value: float | None = ..., kind: str | None = ...,
+        wait: Literal[False] = ...,
     ) -> None: ...  # fmt: skip
     @overload
     async def feedback(
         self, event_id: str, clicks: Iterable[Click] | None = ..., shown: int | None = ...,
-        time: float | str | None = ..., *, wait: Literal[True],
+        time: float | str | None = ..., *, value: float | None = ..., kind: str | None = ...,
+        wait: Literal[True],
     ) -> FeedbackResult: ...  # fmt: skip
     async def feedback(
         self,
@@ -144,13 +152,17 @@ class AsyncClient(Core):
         shown: int | None = None,
         time: float | str | None = None,
         *,
+        value: float | None = None,
+        kind: str | None = None,
         wait: bool = False,
     ) -> FeedbackResult | None:
         """Report the clicked items or positions of a ranking; none if nothing was clicked.
 
-        Feedback is sent in the background; with ``wait`` it is sent at once and its result returned.
+        Each click is worth ``value``, from 0 to 1, or as much as the ranker's settings have for this ``kind`` of event;
+        1 by default. Feedback is sent in the background; with ``wait`` it is sent at once and its result returned.
         """
-        return await self._feedback(Feedback(event_id, clicks, shown, time), wait)  # type: ignore[arg-type]
+        given = Feedback(event_id, clicks, shown, time, value, kind)  # type: ignore[arg-type]
+        return await self._feedback(given, wait)
 
     async def feedback_many(self, feedbacks: Iterable[Feedback]) -> list[FeedbackResult]:
         """Send several feedbacks at once, in one call."""
@@ -256,6 +268,11 @@ class AsyncClient(Core):
         """Undo an operation on a ranker."""
         path = f"{calls.ranker_path(self.name if name is None else name)}/operations/{number}/undo"
         return await self._send(Call("POST", path, RankerInfo, long=True))
+
+    async def experiment(self, name: str | None = None) -> ExperimentState:
+        """The arms of a ranker and their comparison; by default of this client's."""
+        path = f"{calls.ranker_path(self.name if name is None else name)}/experiment"
+        return await self._send(Call("GET", path, ExperimentState))
 
     async def delete_ranker(self, name: str) -> None:
         await self._send(Call("DELETE", calls.ranker_path(name), bytes))

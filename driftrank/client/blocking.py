@@ -63,6 +63,7 @@ class Client(Core):
     operations = _blocking(AsyncClient.operations)
     all_operations = _blocking(AsyncClient.all_operations)
     undo = _blocking(AsyncClient.undo)
+    experiment = _blocking(AsyncClient.experiment)
     delete_ranker = _blocking(AsyncClient.delete_ranker)
     reset = _blocking(AsyncClient.reset)
     warmstart = _blocking(AsyncClient.warmstart)
@@ -73,19 +74,21 @@ class Client(Core):
     @overload
     def feedback(
         self, event_id: str, clicks: Iterable[Click] | None = ..., shown: int | None = ...,
-        time: float | str | None = ..., *, wait: Literal[False] = ...,
+        time: float | str | None = ..., *, value: float | None = ..., kind: str | None = ...,
+        wait: Literal[False] = ...,
     ) -> None: ...  # fmt: skip
     @overload
     def feedback(
         self, event_id: str, clicks: Iterable[Click] | None = ..., shown: int | None = ...,
-        time: float | str | None = ..., *, wait: Literal[True],
+        time: float | str | None = ..., *, value: float | None = ..., kind: str | None = ...,
+        wait: Literal[True],
     ) -> FeedbackResult: ...  # fmt: skip
     @wraps(AsyncClient.feedback)
     def feedback(
         self, event_id: str, clicks: Iterable[Click] | None = None, shown: int | None = None,
-        time: float | str | None = None, *, wait: bool = False,
+        time: float | str | None = None, *, value: float | None = None, kind: str | None = None, wait: bool = False,
     ) -> FeedbackResult | None:  # fmt: skip
-        return run(self._feedback(Feedback(event_id, clicks, shown, time), wait))  # type: ignore[arg-type]
+        return run(self._feedback(Feedback(event_id, clicks, shown, time, value, kind), wait))  # type: ignore[arg-type]
 
     @contextmanager
     def showing(self, query: str, items: Iterable[ItemId | Item], **how: Any) -> Iterator[Shown]:

@@ -117,7 +117,9 @@ def fallback(request: RankRequest, k: int | None = None) -> RankResponse:
             shown.append(item)
     for position in sorted(pinned):
         shown.insert(position - 1, pinned[position])
-    ranked = [RankedItem(item, n, None, "baseline") for n, item in enumerate(shown[: request.k or k], 1)]
+    above, most = request.offset, request.k or k
+    page = shown[above : None if most is None else above + most]
+    ranked = [RankedItem(item, n, None, "baseline") for n, item in enumerate(page, above + 1)]
     return RankResponse("", ranked, "fallback", 0)
 
 

@@ -224,7 +224,8 @@ class Core:
 
     def _note_k(self, request: RankRequest, answer: RankResponse) -> RankResponse:
         """Learn the ranker's k from a ranking that is shorter than the candidates."""
-        if request.k is None and answer.event_id and len(answer.items) + len(request.excluded) < len(request.items):
+        first = answer.event_id and not request.offset
+        if request.k is None and first and len(answer.items) + len(request.excluded) < len(request.items):
             self._k = len(answer.items)
         return answer
 

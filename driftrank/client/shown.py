@@ -21,9 +21,9 @@ class Shown:
     def items(self) -> list[RankedItem]:
         return self.ranking.items
 
-    def click(self, item: ItemId) -> None:
-        """Note a click on an item."""
-        self._clicks.append(Clicked(item))
+    def click(self, item: ItemId, value: float | None = None, kind: str | None = None) -> None:
+        """Note a click on an item, and its value or the kind of event."""
+        self._clicks.append(Clicked(item, value=value, kind=kind))
 
     def feedback(self, *, failed: bool) -> Feedback:
         if failed and not self._clicks:

@@ -10,6 +10,7 @@ from driftrank.environments import Abrupt
 from driftrank.environments.base import Environment
 from driftrank.kernels.rng import run_key, users_key
 from driftrank.policies.base import Policy
+from driftrank.policies.registry import PolicyLike, as_policy
 
 
 def small_world(k: int = 3) -> Environment:
@@ -18,12 +19,13 @@ def small_world(k: int = 3) -> Environment:
 
 
 def check_simulation(
-    policy: Policy, steps: int = 500, k: int = 3, seed: int = 0, environment: Environment | None = None
+    policy: PolicyLike, steps: int = 500, k: int = 3, seed: int = 0, environment: Environment | None = None
 ) -> None:
     """Check that the simulator and a learner advanced step by step agree at every step, to the last bit.
 
     ``environment`` is by default a small world with abrupt changes and ``k`` positions.
     """
+    policy = as_policy(policy)
     environment = small_world(k) if environment is None else environment
     task = Task((policy,), environment, steps, seed, tuple(range(1, steps + 1)))
     measures = Simulator(task, 0).run(Unit(0, environment.names[0], (0, 1)), lambda done: True)

@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
+from driftrank.engine.compiling import Note, SimulatorCompiler
 from driftrank.engine.simulator import Simulator
 from driftrank.engine.simulators import simulator_of
 from driftrank.engine.task import Task, Unit
@@ -35,9 +36,10 @@ def run_on_cpu(
     *,
     threads: int | None = None,
     tick: Callable[[int, int], None] = lambda policy, steps: None,
+    note: Note = lambda text: None,
 ) -> None:
     """Run units, one policy after the other, in threads: kernels release the GIL. ``tick`` is called with a policy and
-    the number of steps done.
+    the number of steps done, ``note`` with what is compiled.
 
     Ctrl-C, or any error, stops the kernels within a fraction of a second; finished units have been passed to ``done``.
     """
@@ -71,16 +73,17 @@ def run_on_cpu(
         if measures is not None:
             done(unit, measures, seconds)
 
+    simulators = {policy: simulator_of(task, policy) for policy in by_policy}
     try:
-        for policy, theirs in by_policy.items():
-            simulator = simulator_of(task, policy)
-            simulator.compile()  # while the policies before it run
-            for unit in theirs:
-                future = pool.submit(work, simulator, unit)
-                pending.add(future)
-                future.add_done_callback(ended.put)
-            while not ended.empty():
-                collect(ended.get())
+        with SimulatorCompiler(simulators, threads, note) as compiler:
+            for policy, theirs in by_policy.items():
+                compiler.compile(policy)  # while the policies before it run
+                for unit in theirs:
+                    future = pool.submit(work, simulators[policy], unit)
+                    pending.add(future)
+                    future.add_done_callback(ended.put)
+                while not ended.empty():
+                    collect(ended.get())
         while pending:
             collect(ended.get())
     except BaseException:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from driftrank.engine.cluster.cluster import Cluster
+from driftrank.engine.compiling import Note
 from driftrank.engine.cpu import Done, cores, run_on_cpu
 from driftrank.engine.task import Task, Unit
 from driftrank.environments.base import Environment
@@ -83,10 +84,12 @@ def run_on(
     *,
     threads: int | None = None,
     tick: Callable[[int, int], None] = lambda policy, steps: None,
+    note: Note = lambda text: None,
 ) -> None:
     """Run units on a device that is ready; ``done`` is called in this thread with every finished unit.
 
-    ``tick`` is called with a policy and the number of steps done; ``threads`` is for ``"cpu"``.
+    ``tick`` is called with a policy and the number of steps done. For ``"cpu"``: ``threads``, and ``note``, which is
+    called with what is compiled.
     """
     if isinstance(device, Cluster):
         from driftrank.engine.cluster.run import run_on_cluster
@@ -97,7 +100,7 @@ def run_on(
 
         run_on_cuda(task, units, done, tick=tick)
     else:
-        run_on_cpu(task, units, done, threads=threads, tick=tick)
+        run_on_cpu(task, units, done, threads=threads, tick=tick, note=note)
 
 
 def _no_gpu() -> str | None:

@@ -13,7 +13,7 @@ from driftrank.engine.alarm_scoring import watch_size
 from driftrank.engine.fixed_list import best_fixed_list
 from driftrank.engine.task import MEASURES, Task, Unit
 from driftrank.engine.templates import advance, among, reset, simulate, unchanged
-from driftrank.kernels.compile import bind, specialise
+from driftrank.kernels.compile import bind, is_compiled, specialise
 from driftrank.kernels.rng import run_keys
 from driftrank.policies.base import RankingProblem
 from driftrank.policies.learner.compiled_policy import CompiledPolicy
@@ -26,15 +26,27 @@ STRIDE = 2_000_000
 NEVER = np.int64(2**62)
 
 
+#: names in a template and their values; policies that differ only in numbers have the same
+Names = tuple[tuple[str, Any], ...]
+
+
 @cache
-def _kernel_of(names: tuple[tuple[str, Any], ...]) -> Any:
-    """The kernel with these bindings. Policies that differ only in numbers share one, and a sweep has many of them."""
+def _part(names: Names) -> tuple[Any, dict[str, Any]]:
+    """The template of the kernel and all its bindings."""
     bindings = {**dict(names), "RESET": reset, "FETCHED": unchanged, "AMONG": among}
-    return specialise(simulate, {**bindings, "ADVANCE": bind(advance, bindings)})
+    return simulate, {**bindings, "ADVANCE": bind(advance, bindings)}
+
+
+@cache
+def _kernel_of(part_of: Callable[[Names], tuple[Any, dict[str, Any]]], names: Names) -> Any:
+    """The kernel with these bindings, once for all settings of a sweep."""
+    return specialise(*part_of(names))
 
 
 class Simulator:
     """One policy of a task, compiled. All queries share the kernel; sizes are determined for each."""
+
+    part_of = staticmethod(_part)
 
     def __init__(self, task: Task, policy: int) -> None:
         self.task = task
@@ -48,11 +60,20 @@ class Simulator:
         return self._programs[problem]
 
     @cached_property
-    def kernel(self) -> Any:
+    def kernel_key(self) -> Names:
+        """The bindings of the kernel: simulators with the same share it."""
         program = self.program(self.task.environment.names[0])
         model = self.task.environment.users().kernels()
-        names = {**program.bindings, "CLICK": model.click, "VALUE": model.value}
-        return _kernel_of(tuple(names.items()))
+        return tuple({**program.bindings, "CLICK": model.click, "VALUE": model.value}.items())
+
+    @cached_property
+    def kernel(self) -> Any:
+        return _kernel_of(self.part_of, self.kernel_key)
+
+    @property
+    def compiled(self) -> bool:
+        """True if the kernel need not be compiled: it is in this process or in the cache."""
+        return is_compiled(*self.part_of(self.kernel_key))
 
     def compile(self) -> None:
         """Compile now (or load from the cache), by simulating no runs."""

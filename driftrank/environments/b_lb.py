@@ -23,6 +23,7 @@ class BLB(Environment):
     delta: float = 0.15
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_integer("L", self.L, 1)
         check_integer("K", self.K, 1, self.L)
         check_number("p", self.p, 0, 1)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.clickmodels import CM, ClickModel
+from driftrank.clickmodels.registry import as_click_model
 from driftrank.environments.templates import segments, unroll
 from driftrank.kernels import kernel
 from driftrank.kernels.compile import bind, specialise
@@ -67,6 +68,7 @@ def _all_present(p, base, key, t, there):
 class Environment:
     """Queries whose users may change. Subclasses become frozen dataclasses automatically."""
 
+    abstract: ClassVar[bool] = True
     #: the kind of change, which a policy may claim to handle
     kind: ClassVar[str] = "stationary"
     world: ClassVar[Any]
@@ -82,12 +84,16 @@ class Environment:
 
     queries: ClassVar[Queries]  #: a field, or set by ``__post_init__``
     k: ClassVar[int]  #: positions; likewise
-    #: the click model of all users; None: those of the queries, or the cascade model
+    #: the click model of all users (its class or its spec will do); None: those of the queries, or the cascade model
     click_model: ClickModel | None = dataclasses.field(default=None, kw_only=True)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         dataclasses.dataclass(frozen=True)(cls)
+
+    def __post_init__(self) -> None:
+        if self.click_model is not None:
+            object.__setattr__(self, "click_model", as_click_model(self.click_model))
 
     def parameters(self) -> dict[str, float]:
         """The parameters of the kernels."""
@@ -200,6 +206,7 @@ class QueryEnvironment(Environment):
     k: int = 3  # type: ignore[misc]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "queries", Queries.of(self.queries))
         check_integer("k", self.k, 1)
         for name, alpha in self.queries.attraction.items():

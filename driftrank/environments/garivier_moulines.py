@@ -39,6 +39,7 @@ class GarivierMoulines(Environment):
     cycles: int = 3
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_choice("shape", self.shape, self.choices["shape"])
         check_integer("L", self.L, 3)
         check_integer("K", self.K, 1, self.L)

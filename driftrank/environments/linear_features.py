@@ -53,6 +53,7 @@ class LinearFeatures(Environment):
     seed: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_integer("L", self.L, 1)
         check_integer("K", self.K, 1, self.L)
         check_integer("d", self.d, 2)

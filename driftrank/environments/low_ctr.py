@@ -35,6 +35,7 @@ class LowCTR(Environment):
     flat: float = 0.01
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_integer("L", self.L, 1)
         check_integer("K", self.K, 1, self.L)
         check_number("high", self.high, 0, 1)

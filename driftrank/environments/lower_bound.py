@@ -29,6 +29,7 @@ class LowerBound(Environment):
     exchanged: int = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_integer("L", self.L, 2)
         if self.L % 2:
             raise ValueError(f"L={self.L!r}: must be even, since half of the items are optimal")

@@ -88,6 +88,11 @@ def is_cached(path: Path) -> bool:
     return True
 
 
+def is_stored(name: str, digest: str) -> bool:
+    """True if numba's index of an entry exists: some process has compiled it."""
+    return any((kernel_directory() / "__pycache__").glob(f"{name}_{digest}.*.nbi"))
+
+
 def write_entry(path: Path, content: bytes) -> None:
     """Write the main file of a new entry in one step, after making space for it."""
     global _new_entries

@@ -20,7 +20,7 @@ import numba
 import numpy as np
 from numba.core.target_extension import current_target
 
-from driftrank.kernels.cache import cache_file, held, is_cached, write_entry
+from driftrank.kernels.cache import cache_file, held, is_cached, is_stored, write_entry
 
 # error_model="numpy": a division needs no test for zero. _nrt=False: arrays are borrowed, never counted (a reference
 # count that the compiler fails to remove costs more than the rest of a step), and kernels cannot allocate.
@@ -123,6 +123,16 @@ def _one_at_a_time(compile_or_load: Callable[..., Any], path: Path) -> Callable[
             return compile_or_load(signature)
 
     return run
+
+
+def is_compiled(template: Any, bindings: Mapping[str, Any]) -> bool:
+    """True if :func:`specialise` need not compile: the kernel is in this process, or in the cache."""
+    if getattr(numba.config, "DISABLE_JIT", False):
+        return True
+    digest = fingerprint(template, bindings)
+    if digest in _specialised and _specialised[digest].signatures:
+        return True
+    return is_stored(template.__name__, digest)
 
 
 def fingerprint(function: FunctionType, bindings: Mapping[str, Any] | None = None, more: str = "") -> str:

@@ -32,6 +32,8 @@ WORLD = 3
 # Branches below a policy's key at a step. Those below 2^63 belong to items (a token is below 2^63) or positions.
 #: a second set of numbers, independent of those of the items
 SECOND_SET = np.uint64(2**63)
+#: the numbers of a list as a whole: see list_uniform
+OF_LIST = np.uint64(2**64 - 5)
 #: the place where a list without a click was left
 LEFT_AT = np.uint64(2**64 - 4)
 #: the item shown for exploration
@@ -62,7 +64,7 @@ GAMMA_FACTOR = np.uint64(2**64 - 1)
 RESERVED = {
     "step": (USERS, POLICY),
     "run's branch 0": (WORLD,),
-    "policy": (SECOND_SET, LEFT_AT, EXPLORED_ITEM, EXPLORATION_COIN, REGIME),
+    "policy": (SECOND_SET, OF_LIST, LEFT_AT, EXPLORED_ITEM, EXPLORATION_COIN, REGIME),
     "world": (FIRST_LEVELS,),
     "world of Traffic": TRAFFIC,
     "normal number": (NEXT_TRY,),
@@ -86,6 +88,12 @@ def derive(key, n):
 def uniform(key):
     """The uniform number in [0, 1) of a key."""
     return np.float64(key >> _11) * 1.1102230246251565e-16
+
+
+@kernel
+def list_uniform(key, n):
+    """The n-th uniform number of a list as a whole, given a policy's key at a step; independent of those of items."""
+    return uniform(derive(derive(key, OF_LIST), n))
 
 
 @kernel

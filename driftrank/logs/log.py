@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from driftrank.logs.schema import check_columns, literal, quoted, selected
 from driftrank.validation import check_integer, check_number
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 MEMORY = "2GB"
 
 _numbers = itertools.count()
+
+
+class ArrowTable(Protocol):
+    """A table that Arrow reads without a copy: those of pandas, polars, pyarrow, DuckDB and others."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
 @dataclass(frozen=True)
@@ -187,7 +193,7 @@ class TemporaryFolder:
 
 
 def open_log(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | ArrowTable,
     columns: Mapping[str, str] | None = None,
     *,
     on_error: str = "skip",
@@ -203,7 +209,8 @@ def open_log(
         A Parquet file, a folder of them or a pattern (``"logs/*.parquet"``); a table of a DuckDB file
         (``"my.duckdb:clicks"``); or text, also gzipped: the log of the Yandex relevance prediction challenge, CSV, TSV
         or JSONL with the columns of the schema. Text is converted to Parquet in a temporary folder, which is
-        removed with the log; ``driftrank log convert`` does it once and supports more formats.
+        removed with the log; ``driftrank log convert`` does it once and supports more formats. Or a table: of pandas,
+        polars, Arrow, or any other that Arrow can read, which is written to such a folder.
     columns
         Columns with other names, ``{"query": "q", "ranking": "docs"}``; see :mod:`driftrank.logs.schema`.
     on_error
@@ -226,26 +233,48 @@ def open_log(
     ...     connection.execute(f"SELECT ranking, clicks FROM {log.relation}").fetchall()
     [([3, 1], [2])]
     """
-    name = os.fspath(source)
     mapping = dict(columns or {})
     if threads is not None:
         check_integer("threads", threads, 1)
-    file, table = _database(name)
-    if file is not None:
-        return _open_table(name, file, table, check_columns(mapping), memory, threads)
-    files = _files(name)
-    report, copy = None, None
+    report, kept = None, None
+    if isinstance(source, (str, os.PathLike)):
+        name = os.fspath(source)
+        file, table = _database(name)
+        if file is not None:
+            return _open_table(name, file, table, check_columns(mapping), memory, threads)
+        files = _files(name)
+    else:
+        name, kept = type(source).__name__, TemporaryFolder()
+        files = [_write_table(source, kept.path)]
     if not all(map(is_parquet, files)):
         from driftrank.logs.conversion.convert import converted
 
-        copy = TemporaryFolder()
-        files, report = converted(files, copy.path, columns=mapping, on_error=on_error, quiet=quiet)
+        kept = TemporaryFolder()
+        files, report = converted(files, kept.path, columns=mapping, on_error=on_error, quiet=quiet)
         mapping = {}
     check_columns(mapping)
     with duckdb_connection(memory, threads) as connection:
         available = _describe(connection, name, _scan(files))
     types, select = selected(name, available, mapping)
-    return Log(name, types, tuple(files), report, memory, threads, mapping, select, (), None, report is not None, copy)
+    return Log(name, types, tuple(files), report, memory, threads, mapping, select, (), None, report is not None, kept)
+
+
+def _write_table(table: ArrowTable, folder: Path) -> str:
+    """Write a table of another library to a Parquet file."""
+    import pyarrow
+    import pyarrow.parquet
+
+    if not hasattr(table, "__arrow_c_stream__"):
+        raise ValueError(
+            f"source={type(table).__name__}: must be a path, or a table of pandas, polars, Arrow or another library "
+            "with Arrow's C stream interface"
+        )
+    path = folder / "log.parquet"
+    try:
+        pyarrow.parquet.write_table(pyarrow.table(table), path)
+    except pyarrow.ArrowException as error:
+        raise ValueError(f"source={type(table).__name__}: cannot be read as an Arrow table ({error})") from None
+    return str(path)
 
 
 def duckdb_connection(memory: str = MEMORY, threads: int | None = None) -> duckdb.DuckDBPyConnection:

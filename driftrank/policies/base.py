@@ -19,9 +19,10 @@ Signatures and arguments of all kernels: :mod:`driftrank.policies.policy_kernels
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import functools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,11 @@ from driftrank.policies.policy_kernels import (
     observe_by_clicks,
 )
 from driftrank.validation import check_choice, check_integer
+
+if TYPE_CHECKING:
+    from driftrank.policies.learner.learner import Learner
+    from driftrank.policies.learner.ranked_items import Item
+    from driftrank.policies.learner.shared_model import SharedModel
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,8 @@ class Policy:
     claims: ClassVar[tuple[str, ...]] = ("stationary",)
     #: the allowed values of string parameters; kernels get their index
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"ties": TIES, "feedback": FEEDBACK, "order": ORDER}
+    #: parameters that had another name before, which still works: the new names by the old
+    renamed: ClassVar[Mapping[str, str]] = {}
     #: the click model that it is made for
     click_model: ClassVar[str] = "CM"
     #: numbers per position that ``rank`` passes to ``update``
@@ -124,6 +132,8 @@ class Policy:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+        if cls.renamed:
+            cls.__init__ = _accepting_old_names(cls.__init__, cls.renamed)  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
         for name, allowed in self.choices.items():
@@ -189,7 +199,7 @@ class Policy:
 
     def start(
         self,
-        items: Any,
+        items: Iterable[Item],
         k: int,
         *,
         features: Any = None,
@@ -198,8 +208,8 @@ class Policy:
         query: str = "",
         run: int = 0,
         slots: int | None = None,
-        shared: Any = None,
-    ) -> Any:
+        shared: SharedModel | None = None,
+    ) -> Learner:
         """A learner that ranks ``items``, ``k`` at a time.
 
         ``features`` describes every item by a vector of numbers, for policies that use them. ``slots`` reserves
@@ -214,9 +224,14 @@ class Policy:
             shared=shared,
         )  # fmt: skip
 
+    def check_version(self, version: int) -> None:
+        """Refuse a state that was written by another version of the policy."""
+        if version != self.version:
+            raise ValueError(f"a state of {self.spec} version {version}, this is version {self.version}")
+
     def replace(self, **changes: Any) -> Self:
         """The same policy with other parameters."""
-        return dataclasses.replace(self, **changes)
+        return dataclasses.replace(self, **{self.renamed.get(name, name): value for name, value in changes.items()})
 
     @property
     def spec(self) -> str:
@@ -227,6 +242,20 @@ class Policy:
             if getattr(self, f.name) != f.default
         ]
         return type(self).__name__ + (":" + ",".join(changed) if changed else "")
+
+
+def _accepting_old_names(init: Any, renamed: Mapping[str, str]) -> Any:
+    """``__init__`` that takes the old names of parameters too."""
+
+    @functools.wraps(init)
+    def __init__(self: Any, **given: Any) -> None:
+        for old in renamed.keys() & given.keys():
+            if renamed[old] in given:
+                raise ValueError(f"{old}={given[old]!r}: must not be given beside {renamed[old]}, its new name")
+            given[renamed[old]] = given.pop(old)
+        init(self, **given)
+
+    return __init__
 
 
 def _written(value: Any) -> str:

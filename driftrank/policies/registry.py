@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from driftrank.policies.base import Policy
 from driftrank.reflection import Registry
 
@@ -42,3 +44,22 @@ def parse_policy(spec: str) -> Policy:
     'CascadeSWUCB:window=500'
     """
     return registry.parse(spec)
+
+
+#: a policy, its class (with the default parameters) or its spec
+PolicyLike = Policy | type[Policy] | str
+
+
+def as_policy(given: PolicyLike) -> Policy:
+    """The policy that an object, a class or a spec stands for.
+
+    >>> from driftrank.policies.stationary.random import Random
+    >>> as_policy(Random).spec, as_policy("CascadeSWUCB:window=500").spec
+    ('Random', 'CascadeSWUCB:window=500')
+    """
+    return registry.read("policy", given, "CascadeSWUCB:window=500")
+
+
+def as_policies(given: PolicyLike | Iterable[PolicyLike]) -> list[Policy]:
+    """The policies that one object, class or spec, or many of them, stand for."""
+    return [as_policy(policy) for policy in registry.several("policies", given)]

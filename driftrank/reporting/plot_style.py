@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,11 +39,14 @@ def styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
 
     There are 32 combinations of 8 colours and 4 line styles. Further policies repeat them with markers.
     """
-    taken = {_OWN[label] for label in labels if label in _OWN}
+    names = {label: label.partition(":")[0] for label in labels}
+    often = Counter(names.values())
+    own = {label: _OWN[name] for label, name in names.items() if name in _OWN and (label == name or often[name] == 1)}
+    taken = set(own.values())
     free = (i for i in itertools.count() if i not in taken)
     out: dict[str, dict[str, Any]] = {}
     for label in labels:
-        i = _OWN[label] if label in _OWN else next(free)
+        i = own[label] if label in own else next(free)
         line, colour = divmod(i, len(_COLOURS))
         marker, line = divmod(line, len(_LINES))
         out[label] = {"color": _COLOURS[colour], "linestyle": _LINES[line]}

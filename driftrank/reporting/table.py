@@ -8,6 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+#: characters that mean something else in LaTeX, or that not every font has
+_LATEX = str.maketrans(
+    {character: f"\\{character}" for character in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"±": r"$\pm$", "–": "--", "−": "$-$", "<": "$<$", ">": "$>$"}
+)
+
 
 @dataclass(frozen=True)
 class Table:
@@ -24,6 +31,12 @@ class Table:
             for row in self.rows
         ]  # fmt: skip
 
+    def without(self, *columns: str) -> Table:
+        """The table without some of its columns."""
+        kept = [i for i, name in enumerate(self.columns) if name not in columns]
+        rows = [[row[i] for i in kept] for row in self.rows]
+        return Table([self.columns[i] for i in kept], rows, [self.formats[i] for i in kept])
+
     def __str__(self) -> str:
         cells = [list(self.columns), *self.cells()]
         widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]
@@ -36,6 +49,9 @@ class Table:
         return "\n".join([lines[0], "  ".join("-" * w for w in widths), *lines[1:]])
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
 
     def __rich__(self) -> Any:
         import rich.table
@@ -74,10 +90,12 @@ class Table:
         return f"<table>\n<thead>{row(self.columns, 'th')}</thead>\n<tbody>\n{body}\n</tbody>\n</table>"
 
     def to_latex(self) -> str:
-        lines = [
-            " & ".join(row).replace("%", r"\%").replace("±", r"$\pm$").replace("_", r"\_") + r" \\"
-            for row in [list(self.columns), *self.cells()]
-        ]
+        """A ``tabular`` with the rules of the package booktabs."""
+        lines = [" & ".join(map(_latex, row)) + r" \\" for row in [list(self.columns), *self.cells()]]
         spec = "".join("l" if f is None else "r" for f in self.formats)
         body = "\n".join([lines[0], r"\midrule", *lines[1:]])
         return f"\\begin{{tabular}}{{{spec}}}\n\\toprule\n{body}\n\\bottomrule\n\\end{{tabular}}\n"
+
+
+def _latex(text: str) -> str:
+    return text.translate(_LATEX)

@@ -1,8 +1,9 @@
 """The click log of a ranker, from the store of a service: a folder of Parquet files in the schema of click logs.
 
-Besides the columns of the schema there are ``arm`` (live, shadow, safe or holdout), ``event`` (the event id) and
-``how`` (feedback, or silence that counts as no click). ``propensities`` are NULL unless the policy defines them; each
-is the probability of the item given those above it.
+Besides the columns of the schema there are ``arm`` (live, shadow, safe, holdout or an arm of the settings), ``event``
+(the event id), ``how`` (feedback, or silence that counts as no click), ``value`` (the sum of the values of its clicks)
+and ``offset`` (positions above it, of earlier pages). ``user`` is a hash of the subject, NULL if there was none.
+``propensities`` are NULL unless the policy defines them; each is the probability of the item given those above it.
 
 Every conversion adds a file with the lists that have ended since the last one. A file is named by the record after
 which it begins, so of two conversions at the same time one replaces the same file of the other.
@@ -129,6 +130,9 @@ def _table(lists: Sequence[EndedList], report: ConvertedStore) -> pa.Table:
         "arm": pa.array([ended.ranked.arm for ended in lists], pa.string()),
         "event": pa.array([ended.ranked.event_id for ended in lists], pa.string()),
         "how": pa.array([ended.final.how for ended in lists], pa.string()),
+        "user": pa.array([f"{e.ranked.subject:016x}" if e.ranked.subject else None for e in lists], pa.string()),
+        "value": pa.array([ended.final.value for ended in lists], pa.float64()),
+        "offset": pa.array([ended.ranked.offset for ended in lists], pa.int32()),
     }
     return pa.table(columns)
 

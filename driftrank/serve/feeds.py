@@ -12,7 +12,7 @@ from driftrank.serve.service import Service
 from driftrank.serve.state.checkpoint import DoneOperation
 from driftrank.serve.state.traffic import ArmTraffic, QueryTraffic
 from driftrank.serve.times import moment
-from driftrank.wire import ArmCounts, ChangeLogged, OperationLogged, QuerySummary
+from driftrank.wire import ChangeLogged, EndedLists, OperationLogged, QuerySummary
 
 #: the orders of queries
 BY = ("traffic", "change", "loss")
@@ -77,8 +77,8 @@ def _summary(query: str, its: QueryTraffic, changes: int, changed: float | None)
         loss = round(holdout.clicks / holdout.lists - live.clicks / live.lists, 6)
         error = round(_error(its), 6)
     return QuerySummary(
-        query, moment(its.begun), its.impressions, its.recent, ArmCounts(live.lists, live.clicks),
-        ArmCounts(holdout.lists, holdout.clicks), loss, error, changes, None if changed is None else moment(changed),
+        query, moment(its.begun), its.impressions, its.recent, EndedLists(live.lists, live.clicks),
+        EndedLists(holdout.lists, holdout.clicks), loss, error, changes, None if changed is None else moment(changed),
     )  # fmt: skip
 
 

@@ -16,10 +16,12 @@ from typing import Any, NamedTuple
 from msgspec import DecodeError
 
 from driftrank.serve.log.committer import Batch, Committer, NewRecord, Settled, fail
+from driftrank.serve.log.entries import entry_of
 from driftrank.serve.log.records import RankerSet, Record, decode, encode
 from driftrank.serve.log.store.base import LogCut, LogEntry, StoreError, StoreUnknown
 from driftrank.serve.log.store.shared import Appended, Loaded, NewEntry, SharedStore, Wanted, query_key
 from driftrank.serve.slices import Slices
+from driftrank.serve.state.arms import Arm
 from driftrank.serve.state.held_queries import HeldQueries
 from driftrank.serve.state.impressions import Impression
 from driftrank.serve.state.loading import load_query, opened_lists
@@ -180,9 +182,9 @@ class Follower(Committer):
         self._writer.shutdown()
 
     def _entry(self, new: NewRecord) -> NewEntry:
-        query = getattr(new.record, "query", None) if new.about is None else new.about.ranked.query
-        key = 0 if query is None else query_key(snapshot_name(new.record.ranker, query))
-        return NewEntry(new.id, encode(new.record), key, 0 if new.about is None else new.about.seq, new.record.time)
+        if new.about is None:
+            return entry_of(new.id, encode(new.record), new.record)
+        return entry_of(new.id, encode(new.record), new.record, new.about.ranked, new.about.seq)
 
     def _commit(self) -> None:
         self._scheduled = False
@@ -227,9 +229,9 @@ class Follower(Committer):
         _log.error("%s", reason)
 
     async def _cycle(self, together: list[Batch], entries: list[NewEntry]) -> None:
-        keys = [key for key in self._wanted if key[0] in self._state.rankers][:_MAX_LOADS]
-        for key in [key for key in self._wanted if key[0] not in self._state.rankers]:
+        for key in [key for key in self._wanted if self._arm(key) is None]:
             _resolve(self._wanted.pop(key), None)  # deleted meanwhile
+        keys = list(self._wanted)[:_MAX_LOADS]
         wanted = [self._want(key) for key in keys]
         asked, self._asked = self._asked, []
         began = perf_counter()
@@ -253,8 +255,14 @@ class Follower(Committer):
             self._followed(len(taken.others))
 
     def _want(self, key: QueryKey) -> Wanted:
-        name = snapshot_name(*key)
-        return Wanted(name, query_key(name), self._state.rankers[key[0]].since)
+        name, arm = snapshot_name(*key), self._arm(key)
+        assert arm is not None
+        return Wanted(name, query_key(name), arm.since)
+
+    def _arm(self, key: QueryKey) -> Arm | None:
+        """The arm of a query, if it still exists."""
+        ranker, _, label = key[0].partition("@")
+        return self._state.rankers[ranker].arm(label) if ranker in self._state.rankers else None
 
     # -- in the writer thread --------------------------------------------------------------------------------------
 
@@ -376,14 +384,14 @@ class Follower(Committer):
         """Hold the queries that were asked for; those that are ahead of the state, or of another generation, later."""
         slices, state = Slices(), self._state
         for key, its, found in zip(keys, wanted, loaded, strict=True):
-            ranker = state.rankers.get(key[0])
-            if ranker is None or ranker.since != its.since:
+            arm = self._arm(key)
+            if arm is None or arm.since != its.since:
                 continue
             if found.snapshot is not None and found.snapshot.seq > state.seq:
                 continue
             error = None
             try:
-                self._queries.install(key, load_query(ranker, key[1], found))
+                self._queries.install(key, load_query(state.rankers[arm.ranker_name], arm, key[1], found))
             except Exception as problem:
                 _log.exception("query %r of ranker %s cannot be loaded", key[1], key[0])
                 error = StoreError(f"query {key[1]!r}: cannot be loaded ({problem})")

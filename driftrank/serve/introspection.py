@@ -19,9 +19,9 @@ from driftrank.serve.items import given_items, used_by
 from driftrank.serve.log.description import unpack_description
 from driftrank.serve.service import Service, no_query
 from driftrank.serve.slices import Slices
+from driftrank.serve.state.arms import Arm
 from driftrank.serve.state.queries import snapshot_name
 from driftrank.serve.state.query import Query
-from driftrank.serve.state.ranker import Ranker
 from driftrank.serve.times import moment
 from driftrank.wire import Item, ItemId, ItemState, QueryState
 
@@ -38,17 +38,18 @@ class Introspection:
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    async def names(self, ranker_name: str, after: str | None, limit: int) -> list[str]:
-        """Names of queries, sorted, in memory or not. The name of a query may be ""."""
+    async def names(self, ranker_name: str, after: str | None, limit: int, arm: str = "") -> list[str]:
+        """Names of queries of an arm, sorted, in memory or not. The name of a query may be ""."""
         queries, store = self._service.state.queries, self._service.store
-        ranker = self._service.ranker(ranker_name)
-        prefix, slices = snapshot_name(ranker_name, ""), Slices()
+        found_arm = self._service.arm(ranker_name, arm)
+        owner = found_arm.owner
+        prefix, slices = snapshot_name(owner, ""), Slices()
         begin = "" if after is None else prefix + after
         found: set[str] = set()
         keys = list(queries)
         for at in range(0, len(keys), _KEYS):
             part = keys[at : at + _KEYS]
-            found.update(name for owner, name in part if owner == ranker_name and (after is None or name > after))
+            found.update(name for whose, name in part if whose == owner and (after is None or name > after))
             if len(found) > 2 * limit:  # enough for this page, and the next ones begin after it
                 found = set(heapq.nsmallest(limit, found))
             if slices.over:
@@ -56,7 +57,7 @@ class Introspection:
         while stored := store.snapshot_names(prefix, begin, min(limit, _STORED)):
             begin = stored[-1]
             names = [name.removeprefix(prefix) for name in stored]
-            found.update(name for name in names if queries.stored((ranker_name, name), ranker.since) is not None)
+            found.update(name for name in names if queries.stored((owner, name), found_arm.since) is not None)
             # outdated snapshots do not count, so that only the last page is short
             if sum(prefix + name <= begin for name in found) >= limit:
                 break
@@ -65,12 +66,12 @@ class Introspection:
         return sorted(found)[:limit]
 
     async def state(
-        self, ranker_name: str, name: str, offset: int = 0, limit: int = 1000, sort: Sort = "estimate"
+        self, ranker_name: str, name: str, offset: int = 0, limit: int = 1000, sort: Sort = "estimate", arm: str = ""
     ) -> QueryState:
-        """The state of a query, item by item: ``limit`` items after the first ``offset``."""
-        self._service.ranker(ranker_name)
+        """The state of a query of an arm, item by item: ``limit`` items after the first ``offset``."""
+        self._service.arm(ranker_name, arm)
         await self._service.hold(ranker_name, [name])
-        ranker = self._service.ranker(ranker_name)
+        ranker = self._service.arm(ranker_name, arm)
         query = self._service.state.query(ranker, name)
         if query is None:
             raise no_query(ranker_name, name)
@@ -105,9 +106,10 @@ class Introspection:
         return QueryState(
             ranker_name, name, ranker.spec, query.steps, query.impressions, query.clicks, last.step,
             learner.alarm_count, states, len(in_order), last.time or UNSET,
+            query.value if query.value != query.clicks else UNSET,
         )  # fmt: skip
 
-    def _prior(self, ranker: Ranker, query: Query) -> tuple[Prior | None, dict[ItemId, dict[str, float]]]:
+    def _prior(self, ranker: Arm, query: Query) -> tuple[Prior | None, dict[ItemId, dict[str, float]]]:
         """The prior of a query's items, at the places where they were last shown, and what it is made of."""
         if ranker.shared is None or not query.seen:
             return None, {}

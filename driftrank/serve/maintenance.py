@@ -259,8 +259,8 @@ class Maintenance:
             await self._committer.put_snapshots(snapshots, [snapshot_name(*key) for key in deleted])
             queries.deleted.difference_update(deleted)
         for copy in models:
-            if copy.ranker.shared_seq >= copy.seq:  # not emptied meanwhile
-                copy.ranker.shared_stored = copy.seq
+            if copy.arm.shared_seq >= copy.seq:  # not emptied meanwhile
+                copy.arm.shared_stored = copy.seq
 
     async def _drop_outdated(self) -> None:
         """Drop the snapshots of earlier generations of rankers."""
@@ -316,7 +316,8 @@ def _end(ranker: Ranker, impression: Impression, now: float) -> NewRecord:
     name, event_id = ranker.name, impression.ranked.event_id
     collected = ranker.collected.get(impression.opened_by or 0)
     if collected is not None:
-        final = Final(name, event_id, now, "feedback", *collected, window_over=True)
+        values = sorted(ranker.values.get(impression.opened_by or 0, {}).items())
+        final = Final(name, event_id, now, "feedback", *collected, values=values, window_over=True)
     elif ranker.has_withdrawn(event_id, impression.ranked.time):  # the service was killed before it could say so
         return withdrawal(ranker, impression, now)
     else:

@@ -48,10 +48,13 @@ def position_label(position: int) -> str:
     return str(position) if position <= _POSITIONS else f"{_POSITIONS + 1}+"
 
 
+#: labels of a comparison
+_COMPARED = ("ranker", "arm", "baseline")
 #: by their names in Prometheus without driftrank_ and _total
 COUNTERS = {
     "http_requests": Family("Requests answered, by route (rank, feedback, other) and status.", ("route", "status")),
-    "lists": Family("Rankings made, by arm: live, shadow, safe or holdout.", ("ranker", "arm")),
+    "lists": Family("Rankings made, by arm: live, shadow, safe, holdout, or an arm of the settings.",
+                    ("ranker", "arm")),
     "ignored": Family("Requests that sent something which is not used, by what: features, context, score. The notes "
                       "of the answer say why.", ("ranker", "what")),
     "lists_degraded": Family("Baselines answered instead of rankings, as the service was starting or its store could "
@@ -61,6 +64,8 @@ COUNTERS = {
                               ("ranker", "arm", "how")),
     "clicks": Family("Clicks of closed rankings; divided by driftrank_lists_finalised_total, clicks per ranking.",
                      ("ranker", "arm")),
+    "value": Family("Values of the clicks of closed rankings; a click without a value counts as 1.",
+                    ("ranker", "arm")),
     "items_shown": Family("Items in rankings, by reason: learnt, prior, explore, pinned, baseline. The share of "
                           "explore is the cost of exploration.", ("ranker", "why")),
     "clicks_by_position": Family("Clicks of closed rankings, by position.", ("ranker", "position")),
@@ -102,6 +107,13 @@ GAUGES = {
     "appends_in_doubt": Family("Appends whose connection was lost, so that ids had to settle their outcome."),
     "last_record": Family("The last record of the log that was taken in."),
     "keeper": Family("1 if this service ends feedback windows, takes checkpoints and forgets old records."),
+    "experiment_lists": Family("Rankings of an experiment that have ended, since it began.", ("ranker", "arm")),
+    "experiment_clicks": Family("Clicks on these.", ("ranker", "arm")),
+    "experiment_value": Family("Values of these clicks.", ("ranker", "arm")),
+    "experiment_lost": Family("Rankings of an experiment that were taken back or dropped.", ("ranker", "arm")),
+    "experiment_difference": Family("Clicks per ranking of an arm less those of the baseline.", _COMPARED),
+    "experiment_difference_low": Family("Lower end of its interval, which holds at all times.", _COMPARED),
+    "experiment_difference_high": Family("Upper end of its interval, which holds at all times.", _COMPARED),
     "replay_seconds": Family("Duration of the replay at start-up."),
 }
 
@@ -116,7 +128,7 @@ class Metrics:
     """
 
     def __init__(self) -> None:
-        self._counts: dict[str, dict[Labels, int]] = {name: {} for name in COUNTERS}
+        self._counts: dict[str, dict[Labels, float]] = {name: {} for name in COUNTERS}
         # per histogram and labels: the counts of the buckets, then the sum
         self._times: dict[str, dict[Labels, list[float]]] = {name: {} for name in HISTOGRAMS}
         self._gauges: dict[str, Callable[[], Reading]] = {}
@@ -131,7 +143,7 @@ class Metrics:
         ProcessCollector(registry=self._registry)
         self.content_type = CONTENT_TYPE_LATEST
 
-    def add(self, name: str, labels: Labels = (), n: int = 1) -> None:
+    def add(self, name: str, labels: Labels = (), n: float = 1) -> None:
         """Count. Labels must come from a small set, never from a client."""
         counts = self._counts[name]
         counts[labels] = counts.get(labels, 0) + n
@@ -151,7 +163,7 @@ class Metrics:
             raise KeyError(name)
         self._gauges[name] = read
 
-    def count(self, name: str, labels: Labels = ()) -> int:
+    def count(self, name: str, labels: Labels = ()) -> float:
         """The count so far."""
         return self._counts[name].get(labels, 0)
 

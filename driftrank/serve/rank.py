@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from msgspec import structs
@@ -19,10 +19,14 @@ from driftrank.serve.log.description import pack_description
 from driftrank.serve.log.records import WHY, Ranked
 from driftrank.serve.ranker_settings import policy_of
 from driftrank.serve.settings import ServerSettings
+from driftrank.serve.state.arms import Arm, Assignment
 from driftrank.serve.state.query import PreparedLearner, Query, add_items
 from driftrank.serve.state.ranker import Ranker
 from driftrank.validation import check_integer
 from driftrank.wire import ENCODER, Item, ItemId, RankedItem, RankerSettings, RankRequest, RankResponse, in_order
+
+if TYPE_CHECKING:
+    from driftrank.serve.paging import Page
 
 
 class CheckedRequest:
@@ -34,7 +38,9 @@ class CheckedRequest:
     features: list[list[float]] | None  # vectors, for a policy with features of its own
     description: dict[str, Any]  # of the items, for the shared model
     notes: Sequence[str]  # on what is not used
-    __slots__ = ("asked", "baseline", "description", "draw", "features", "items", "k", "notes", "ordered", "pinned")
+    __slots__ = (
+        "asked", "baseline", "description", "draw", "features", "items", "k", "notes", "offset", "ordered", "pinned",
+    )  # fmt: skip
 
     def __init__(self, limits: ServerSettings, settings: RankerSettings, policy: Policy, request: RankRequest) -> None:
         check_query(request.query, limits)
@@ -53,8 +59,12 @@ class CheckedRequest:
         if request.draw is not None:
             check_integer("draw", request.draw, 0, 2**64 - 1)
         self.draw = request.draw
-        self.asked = _digest(request.query, items, request.k)  #: the same if the request is repeated
-        self.k = min(request.k or settings.k, len(items))
+        self.offset = request.offset
+        if self.offset:
+            _check_page(settings, request, len(items))
+        #: the same if the request is repeated
+        self.asked = digest(request.query, items, request.k, *((self.offset,) if self.offset else ()))
+        self.k = min(request.k or settings.k, len(items) - self.offset)
         self.items = items
         self.baseline = items
         self.ordered = not request.items_unordered or bool(given.scores)
@@ -103,37 +113,41 @@ class Chosen(NamedTuple):
 
 
 def make_impression(
-    ranker: Ranker, name: str, query: Query | None, request: CheckedRequest, event_id: str, now: float, *, defer: bool
-) -> tuple[Ranked, PreparedLearner | None]:
+    ranker: Ranker, assigned: Assignment, name: str, query: Query | None, request: CheckedRequest, event_id: str,
+    now: float, *, defer: bool, page: Page | None = None,
+) -> tuple[Ranked, PreparedLearner | None]:  # fmt: skip
     """Rank the candidates of a request for the query ``name``: the record of the impression, and its learner if that is
-    not the query's own, which stays as it is until the record is in the log.
+    not the query's own, which stays as it is until the record is in the log. ``page``: of a list that is to be stable.
     """
     if request.features:
         check_even(request.features)
-    prepared = _prepare(ranker, name, query, request)
+    arm = assigned.arm
+    prepared = _prepare(arm, name, query, request)
     learner = prepared.learner
-    key = learner.key_at(key_of(event_id) if request.draw is None else request.draw)
-    settings = ranker.settings
-    arm: str = settings.mode
-    if settings.holdout and (key_of(f"holdout/{ranker.name}/{event_id}") >> 11) * 2.0**-53 < settings.holdout:
-        arm = "holdout"
-    offered = _offered(query, request, shares=ranker.shares)
+    offered = _offered(query, request, shares=arm.shares)
     offered_by = query.offered_by(request.asked, now) if query else 0
-    known = offered_by or (offered is not None and not ranker.shares)
-    chosen = choose(ranker, learner, request, arm, now, key)
+    known = offered_by or (offered is not None and not arm.shares)
+    if page is None:
+        key = learner.key_at(key_of(event_id) if request.draw is None else request.draw)
+        chosen = choose(arm, learner, request, assigned.name, now, key)
+    else:
+        key = learner.key_at(page.draw if request.draw is None else request.draw) if page.key is None else page.key
+        chosen = page.choose(arm, learner, request, assigned.name, now, key)
     ranked = Ranked(
-        ranker.name, name, event_id, now, learner.steps + 1, chosen.shown, chosen.why, key, chosen.score, arm, offered,
-        request.features if offered is not None else None, chosen.propensity, chosen.memo,
-        defer, ranker.since, query.since if query else 0, chosen.places, chosen.described, request.asked,
-        None if known else request.items, offered_by,
+        ranker.name, name, event_id, now, learner.steps + 1, chosen.shown, chosen.why, key, chosen.score, assigned.name,
+        offered, request.features if offered is not None else None, chosen.propensity, chosen.memo,
+        defer, arm.since, query.since if query else 0, chosen.places, chosen.described, request.asked,
+        None if known else request.items, offered_by, assigned.share, assigned.subject,
     )  # fmt: skip
+    if page is not None:
+        ranked = page.marked(ranked)
     return ranked, None if query is not None and learner is query.learner else prepared
 
 
-def _prepare(ranker: Ranker, name: str, query: Query | None, request: CheckedRequest) -> PreparedLearner:
+def _prepare(arm: Arm, name: str, query: Query | None, request: CheckedRequest) -> PreparedLearner:
     """A learner that has all candidates: the query's own if it has them, else a new one or a copy."""
     if query is None:
-        return PreparedLearner(ranker.new_learner(name, request.items, request.features), None, 0)
+        return PreparedLearner(arm.new_learner(name, request.items, request.features), None, 0)
     learner = query.learner
     if learner.open:  # it takes any candidates
         return PreparedLearner(learner, query, query.version)
@@ -163,35 +177,57 @@ def degraded_response(
     """The baseline with pinned items, for a ranker that cannot rank at the moment."""
     checked = CheckedRequest(limits, settings, policy_of(settings), request)
     chosen = _with_pinned(_baseline(checked), checked)
-    items = [RankedItem(item, n, None, WHY[w]) for n, (item, w) in enumerate(zip(*chosen[:2], strict=True), 1)]  # type: ignore[arg-type]
+    items = [
+        RankedItem(item, n, None, WHY[w])  # type: ignore[arg-type]
+        for n, (item, w) in enumerate(zip(*chosen[:2], strict=True), checked.offset + 1)
+    ]
     return RankResponse("", items, "baseline", 0, degraded=why)
 
 
 def _baseline(request: CheckedRequest) -> Chosen:
     pinned = set(request.pinned.values())
     free = request.k - len(pinned)
-    return Chosen([item for item in request.baseline if item not in pinned][:free], "b" * free, [None] * free)
+    items = [item for item in request.baseline if item not in pinned]
+    return Chosen(items[request.offset : request.offset + free], "b" * free, [None] * free)
 
 
-def choose(ranker: Ranker, learner: Learner, request: CheckedRequest, arm: str, now: float, key: int) -> Chosen:
+def shows_baseline(arm: Arm, name: str) -> bool:
+    """True if the arm of this name shows the baseline."""
+    return name == "holdout" or arm.settings.mode == "shadow"
+
+
+def choose(arm: Arm, learner: Learner, request: CheckedRequest, name: str, now: float, key: int) -> Chosen:
     """Pinned items at their positions, the others by the policy or the baseline."""
     pinned = set(request.pinned.values())
     free = request.k - len(pinned)
     candidates = [item for item in request.items if item not in pinned] if pinned else request.items
-    if arm in ("shadow", "holdout"):
+    if shows_baseline(arm, name):
         chosen = _baseline(request)
-        if arm == "shadow" and ranker.shared is not None and not pinned:  # a holdout teaches nobody
-            prior = _prior(ranker.shared, learner, request, chosen.shown)
-            ranking = learner.adopt(chosen.shown, now=now, key=key, prior=prior)
-            described = _described(ranking, request)
-            chosen = chosen._replace(memo=memo_of(ranking), places=_places(ranking, request), described=described)
+        if name != "holdout" and not pinned:  # a holdout teaches nobody
+            chosen = adopted(arm, learner, request, chosen, now, key)
     elif not free:
         chosen = Chosen([], "", [])
-    elif ranker.shared is not None:
-        chosen = _ranked_with_prior(ranker.shared, learner, request, candidates, free, now, key)
     else:
-        chosen = _ranked(learner, candidates, free, now, key)
+        chosen = ranked_by_policy(arm, learner, request, candidates, free, now, key)
     return _with_pinned(chosen, request)
+
+
+def adopted(arm: Arm, learner: Learner, request: CheckedRequest, chosen: Chosen, now: float, key: int) -> Chosen:
+    """A list that the policy did not make, with what a policy with a shared model needs to learn from it."""
+    if arm.shared is None:
+        return chosen
+    prior = _prior(arm.shared, learner, request, chosen.shown)
+    ranking = learner.adopt(chosen.shown, now=now, key=key, prior=prior)
+    described = _described(ranking, request)
+    return chosen._replace(memo=memo_of(ranking), places=_places(ranking, request), described=described)
+
+
+def ranked_by_policy(
+    arm: Arm, learner: Learner, request: CheckedRequest, candidates: list[ItemId], k: int, now: float, key: int
+) -> Chosen:
+    if arm.shared is not None:
+        return _ranked_with_prior(arm.shared, learner, request, candidates, k, now, key)
+    return _ranked(learner, candidates, k, now, key)
 
 
 def _with_pinned(chosen: Chosen, request: CheckedRequest) -> Chosen:
@@ -260,14 +296,20 @@ def _described(ranking: RankedItems, request: CheckedRequest) -> bytes | None:
 
 
 def response(ranker: Ranker, ranked: Ranked, notes: Sequence[str] = ()) -> RankResponse:
-    return RankResponse(ranked.event_id, ranked_items(ranked), ranker.spec, ranked.step, list(notes))
+    items = ranked_items(ranked)
+    if not ranker.arms:
+        return RankResponse(ranked.event_id, items, ranker.spec, ranked.step, list(notes))
+    arm = ranker.arm(ranked.arm) or ranker
+    return RankResponse(ranked.event_id, items, arm.spec, ranked.step, list(notes), arm=ranked.arm)
 
 
 def ranked_items(ranked: Ranked) -> list[RankedItem]:
     """The items of a ranking, as in its answer."""
     items = [
-        RankedItem(item, n + 1, score, WHY[why])  # type: ignore[arg-type]
-        for n, (item, score, why) in enumerate(zip(ranked.shown, ranked.score, ranked.why, strict=True))
+        RankedItem(item, n, score, WHY[why])  # type: ignore[arg-type]
+        for n, (item, score, why) in enumerate(
+            zip(ranked.shown, ranked.score, ranked.why, strict=True), ranked.offset + 1
+        )
     ]
     if ranked.propensity is not None:
         items = [
@@ -277,10 +319,24 @@ def ranked_items(ranked: Ranked) -> list[RankedItem]:
     return items
 
 
-def _digest(query: str, items: list[ItemId], k: int | None) -> int:
+def _check_page(settings: RankerSettings, request: RankRequest, n: int) -> None:
+    """Raise unless a page after the first can be requested."""
+    check_integer("offset", request.offset, 0)
+    if request.subject is None or not settings.stable:
+        raise ValueError(
+            f"offset={request.offset}: must have a subject, and the ranker the setting stable: otherwise nothing tells "
+            "what was on the pages before"
+        )
+    if request.pinned:
+        raise ValueError(f"pinned: must not be given with an offset, here {request.offset}")
+    if request.offset >= n:
+        raise ValueError(f"offset={request.offset}: must be less than the number of candidates, {n}")
+
+
+def digest(query: str, items: list[ItemId], k: int | None, *more: int) -> int:
     """A digest of what an event id was used for: the query, the candidates in any order, and k."""
     try:
         in_order: list[ItemId] = sorted(items)
     except TypeError:  # strings and integers
         in_order = sorted(items, key=lambda item: (isinstance(item, str), item))
-    return key_of(ENCODER.encode((query, k, in_order)).decode())
+    return key_of(ENCODER.encode((query, k, in_order, *more)).decode())

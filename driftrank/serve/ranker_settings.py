@@ -6,17 +6,25 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import UNSET, structs
+
 from driftrank.policies.base import Policy, RankingProblem
 from driftrank.policies.comparing.bubble_rank import BubbleRank
 from driftrank.policies.parameters import seconds
 from driftrank.policies.registry import default_policy, parse_policy
 from driftrank.serve.keys import is_hash
 from driftrank.validation import check_choice, check_integer, check_number
-from driftrank.wire import RankerSettings
+from driftrank.wire import ArmSettings, RankerSettings
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 #: the most positions of a ranking
 LONGEST_LIST = 1000
+#: names of a ranker's own arms, by mode, and of the one that gets the baseline
+OWN_ARMS = ("live", "shadow", "safe", "holdout")
+#: rankings of an experiment that are planned by default
+PLANNED = 20_000
+#: arms that a ranker may have besides its own, and kinds of events
+_MOST_ARMS, _MOST_KINDS = 8, 100
 #: BubbleRank needs a horizon. By default it plans for this many rankings; of two neighbours one must then win 222 times
 #: in a row before they are swapped.
 SAFE_HORIZON = 1_000_000
@@ -34,19 +42,51 @@ def check_ranker(name: str, settings: RankerSettings) -> None:
     """Raise unless a ranker of this name can have these settings; ValueError names the wrong parameter."""
     check_name(name)
     for parameter, check in CHECKS.items():
-        check(parameter, getattr(settings, parameter))
+        if (value := getattr(settings, parameter)) is not UNSET:
+            check(parameter, value)
     wait, kept = seconds("wait", settings.wait), seconds("forget_items", settings.forget_items)
     if kept < wait:
         raise ValueError(
             f"forget_items={settings.forget_items!r}: must be no shorter than wait={settings.wait!r}, "
             "as rankings need their items until the feedback window ends"
         )
+    _check_policy(settings)
+    for arm in arms_of(settings):
+        try:
+            _check_policy(settings_of_arm(settings, arm))
+        except ValueError as error:
+            raise ValueError(f"arms.{arm}: {error}") from None
+    total = settings.holdout + sum(arm.share for arm in arms_of(settings).values())
+    if total > 1 + 1e-9:
+        raise ValueError(f"arms: the shares and holdout have the sum {total:g}: must be at most 1")
+
+
+def _check_policy(settings: RankerSettings) -> None:
     policy = policy_of(settings)
     # a missing horizon, for example, shows when the policy is applied to a problem
     L = settings.k + 1
     policy.fields(
         policy.parameters(RankingProblem(L, settings.k, settings.horizon, settings.horizon, int(policy.contextual)))
     )
+
+
+def arms_of(settings: RankerSettings) -> dict[str, ArmSettings]:
+    """The arms of a ranker besides its own, by name."""
+    return settings.arms or {}
+
+
+def settings_of_arm(settings: RankerSettings, name: str) -> RankerSettings:
+    """The settings with which an arm ranks: the ranker's, but for those that are its own.
+
+    >>> both = RankerSettings(policy="CascadeUCB1", arms={"b": ArmSettings(share=0.5, policy="CascadeTS")})
+    >>> settings_of_arm(both, "b").policy
+    'CascadeTS'
+    """
+    arm = arms_of(settings)[name]
+    own = {key: value for key in ("policy", "mode", "seed", "horizon") if (value := getattr(arm, key)) is not None}
+    if arm.mode == "safe" and arm.policy is None:  # safe mode has a policy of its own
+        own["policy"] = "BubbleRank"
+    return structs.replace(settings, arms=UNSET, **own)
 
 
 def policy_of(settings: RankerSettings) -> Policy:
@@ -86,6 +126,33 @@ def _context(name: str, value: Any) -> None:
         raise ValueError(f"{name}={value!r}: must be names of features, each once")
 
 
+def _arms(name: str, value: dict[str, ArmSettings]) -> None:
+    if len(value) > _MOST_ARMS:
+        raise ValueError(f"{name}: {len(value)} arms: must be at most {_MOST_ARMS}")
+    for arm, settings in value.items():
+        if not NAME.fullmatch(arm) or arm in OWN_ARMS:
+            raise ValueError(
+                f"{name}.{arm}: must be up to 64 letters, digits, dots, dashes or underscores, a letter or digit "
+                f"first, and none of {', '.join(OWN_ARMS)}"
+            )
+        check_number(f"{name}.{arm}.share", settings.share, 0, 1)
+        for parameter in ("policy", "mode", "seed", "horizon"):
+            if getattr(settings, parameter) is not None:
+                CHECKS[parameter](f"{name}.{arm}.{parameter}", getattr(settings, parameter))
+
+
+def _values(name: str, value: dict[str, float]) -> None:
+    if len(value) > _MOST_KINDS:
+        raise ValueError(f"{name}: {len(value)} kinds of events: must be at most {_MOST_KINDS}")
+    for kind, worth in value.items():
+        check_number(f"{name}.{kind}", worth, 0, 1)
+
+
+def _stable(name: str, value: Any) -> None:
+    if value != 0:
+        seconds(name, value)
+
+
 #: the check of each parameter by itself
 CHECKS: dict[str, Callable[[str, Any], object]] = {
     "policy": _policy,
@@ -100,4 +167,8 @@ CHECKS: dict[str, Callable[[str, Any], object]] = {
     "horizon": lambda name, value: check_integer(name, 1 if value is None else value, 1, 2**53),
     "context": _context,
     "keys": _keys,
+    "arms": _arms,
+    "values": _values,
+    "stable": _stable,
+    "planned": lambda name, value: check_integer(name, value, 100, 10**12),
 }

@@ -19,7 +19,8 @@ from typing import Any, Literal, NamedTuple
 from msgspec import UNSET, DecodeError, structs
 
 from driftrank.kernels.rng import key_of
-from driftrank.serve.feedback import feedback_record, positions, withdrawal
+from driftrank.serve.experiment import gauges
+from driftrank.serve.feedback import feedback_record, reported, withdrawal
 from driftrank.serve.follower import Follower
 from driftrank.serve.http.problems import Refused
 from driftrank.serve.items import check_id
@@ -43,14 +44,17 @@ from driftrank.serve.log.store.base import Store, StoreDamaged, StoreError, Stor
 from driftrank.serve.log.store.shared import SharedStore
 from driftrank.serve.maintenance import Maintenance
 from driftrank.serve.metrics import Metrics, position_label
+from driftrank.serve.paging import page_of
 from driftrank.serve.rank import CheckedRequest, degraded_response, make_impression, response
+from driftrank.serve.ranker_settings import arms_of, settings_of_arm
 from driftrank.serve.settings import ServerSettings, check_ranker, policy_of
 from driftrank.serve.shared_maintenance import SharedMaintenance
 from driftrank.serve.slices import Slices
 from driftrank.serve.state import outcome
+from driftrank.serve.state.arms import Arm, Assignment
 from driftrank.serve.state.held_queries import HeldQueries
 from driftrank.serve.state.impressions import Impression
-from driftrank.serve.state.queries import QueryTable
+from driftrank.serve.state.queries import QueryKey, QueryTable
 from driftrank.serve.state.query import Query, warm_up
 from driftrank.serve.state.ranker import Ranker
 from driftrank.serve.state.state import State
@@ -250,7 +254,7 @@ class Service:
         self.metrics.gauge("ready", lambda: self.ready and self.problem is None)
         self.metrics.gauge("state_bytes", lambda: state.queries.nbytes)
         self.metrics.gauge(
-            "shared_model_bytes", lambda: {(name,): r.shared_bytes for name, r in state.rankers.items() if r.shares}
+            "shared_model_bytes", lambda: {(arm.owner,): arm.shared_bytes for arm in state.every_arm() if arm.shares}
         )
         self.metrics.gauge("resident_queries", lambda: len(state.queries))
         self.metrics.gauge("lists_pending", lambda: {(name,): len(r.waiting) for name, r in state.rankers.items()})
@@ -262,6 +266,8 @@ class Service:
             self.metrics.gauge("appends_in_doubt", lambda: follower.doubts)
             self.metrics.gauge("keeper", lambda: isinstance(maintenance, SharedMaintenance) and maintenance.keeper)
         self.metrics.gauge("commit_queue_length", lambda: self._committer.queued)
+        for name, read in gauges(state).items():
+            self.metrics.gauge(name, read)
 
     def _committed(self, records: int, seconds: float) -> None:
         self.metrics.add("records_appended", (), records)
@@ -290,15 +296,20 @@ class Service:
         """See that queries are in memory, if others write to the log, too; the store can be read at once otherwise."""
         if self._follower is not None:
             try:
-                await self._follower.hold([(name, query) for query in queries])
+                await self._follower.hold(self._keys(name, queries))
             except StoreError as error:
                 raise Refused(503, "Store not readable", str(error), {"Retry-After": "1"}) from None
 
     async def _hold(self, name: str, query: str) -> None:
         """As :meth:`hold`, until the next await."""
         if self._follower is not None:
-            while not self.state.queries.holds((name, query)):
+            while not all(self.state.queries.holds(key) for key in self._keys(name, [query])):
                 await self.hold(name, [query])
+
+    def _keys(self, name: str, queries: Iterable[str]) -> list[QueryKey]:
+        """Queries of all arms of a ranker."""
+        arms = list(self.ranker(name).every_arm())
+        return [(arm.owner, query) for query in queries for arm in arms]
 
     async def impressions(self, ranker: Ranker, event_ids: Iterable[str]) -> dict[str, Impression | None]:
         """Impressions by event id."""
@@ -348,14 +359,15 @@ class Service:
                     await self._hold(name, request.query)
                     ranker = self.ranker(name)  # it may have been deleted and created meanwhile
                 try:
-                    checked = CheckedRequest(self.settings, ranker.settings, ranker.policy, request)
-                    rankings.append(self._rank(ranker, request, checked, now))
+                    event_id = self._event_id(name, request, now)
+                    assigned = ranker.assign(event_id, self._subject(request))
+                    checked = CheckedRequest(self.settings, assigned.arm.settings, assigned.arm.policy, request)
+                    rankings.append(self._rank(ranker, assigned, request, checked, event_id, now))
                     notes.append(checked.notes)
                 except ValueError as error:
                     where = f"request {n + 1} of {len(requests)}: " if len(requests) > 1 else ""
                     raise Refused(422, "Bad value", f"{where}{error}") from None
-                event_id = request.event_id
-                if event_id is not None and asked.setdefault(event_id, checked.asked) != checked.asked:
+                if request.event_id is not None and asked.setdefault(event_id, checked.asked) != checked.asked:
                     raise _taken(event_id)
                 if slices.over:
                     await slices.pause()
@@ -401,26 +413,40 @@ class Service:
         self.metrics.add("lists_degraded", (name, why), len(out))
         return out
 
-    def _rank(self, ranker: Ranker, request: RankRequest, checked: CheckedRequest, now: float) -> Ranked | NewRecord:
+    def _event_id(self, ranker: str, request: RankRequest, now: float) -> str:
+        if request.event_id is None:
+            new = f"{int(now * 1000):x}-{os.urandom(8).hex()}"
+            # with several nodes feedback should reach the one that has the query
+            return new if self._follower is None else f"{new}@{route_of(ranker, request.query)}"
+        self._check_id("event_id", request.event_id)
+        return request.event_id
+
+    def _subject(self, request: RankRequest) -> str | None:
+        if request.subject is not None:
+            self._check_id("subject", request.subject)
+        return request.subject
+
+    def _rank(
+        self, ranker: Ranker, assigned: Assignment, request: RankRequest, checked: CheckedRequest, event_id: str,
+        now: float,
+    ) -> Ranked | NewRecord:  # fmt: skip
         """The impression that was served for this event id, or a new one."""
-        event_id = request.event_id
-        if event_id is None:
-            event_id = f"{int(now * 1000):x}-{os.urandom(8).hex()}"
-            if self._follower is not None:  # feedback should reach the node that has the query
-                event_id += f"@{route_of(ranker.name, request.query)}"
-        else:
-            self._check_id("event_id", event_id)
-            if (cached := self.state.cached_impression(ranker, event_id)) is not None:
+        if request.event_id is not None:
+            cached = self.state.cached_impression(ranker, event_id)
+            if cached is not None:
                 return _served(cached, request.query, checked.asked)
-        query = self.state.query(ranker, request.query)
+        query = self.state.query(assigned.arm, request.query)
         if query is not None:
             self._check_items(query, checked.items)
-        ranked, prepared = make_impression(ranker, request.query, query, checked, event_id, now, defer=request.defer)
+        page = page_of(self.state, ranker, assigned, query, request, checked, now) if ranker.stable else None
+        ranked, prepared = make_impression(
+            ranker, assigned, request.query, query, checked, event_id, now, defer=request.defer, page=page
+        )
         return NewRecord(ranked_id(ranker.name, ranker.created, event_id), ranked, prepared)
 
-    def count_ignored(self, ranker: Ranker, notes: Sequence[str]) -> None:
+    def count_ignored(self, arm: Arm, notes: Sequence[str]) -> None:
         for note in notes:
-            self.metrics.add("ignored", (ranker.name, note.partition(":")[0]))
+            self.metrics.add("ignored", (arm.ranker_name, note.partition(":")[0]))
 
     def _count(self, ranked: Ranked) -> None:
         self.metrics.add("lists", (ranked.ranker, ranked.arm))
@@ -513,10 +539,10 @@ class Service:
                 record = Withdrawn(ranker.name, event_id, now)
                 return NewRecord(withdrawn_id(ranker.name, ranker.created, event_id), record)
             return outcome.orphan(event_id)
-        clicks, shown = positions(impression.ranked, feedback)
+        given = reported(impression.ranked, feedback, ranker.settings.values or {})
         collected = impression.opened_by in ranker.collected
-        result = outcome.unrecorded(impression, ranker.feedback_window, now, clicks, shown, collected=collected)
-        return result or feedback_record(ranker, impression, now, clicks, shown, feedback.time)
+        result = outcome.unrecorded(impression, ranker.feedback_window, now, given, collected=collected)
+        return result or feedback_record(ranker, impression, now, given, feedback.time)
 
     def _outcome(self, new: NewRecord, settled: Settled) -> FeedbackResult:
         if settled.new:
@@ -571,6 +597,13 @@ class Service:
         except KeyError:
             raise no_ranker(name) from None
 
+    def arm(self, name: str, arm: str | None) -> Arm:
+        """An arm of a ranker; None: its own."""
+        found = self.ranker(name).arm(arm or "")
+        if found is None:
+            raise Refused(404, "No such arm", f"arm={arm!r}: ranker {name!r} has no such arm")
+        return found
+
     def ranker_names(self) -> list[str]:
         self.check_ready()
         return sorted(self.state.rankers)
@@ -583,7 +616,12 @@ class Service:
     def info(self, name: str) -> RankerInfo:
         r = self.ranker(name)
         shared = None if r.shared is None else SharedState(**r.shared.summary(), bytes=r.shared.nbytes)
-        return RankerInfo(name, r.settings, r.queries, r.impressions, r.steps, r.clicks, len(r.waiting), shared)
+        arms = list(r.every_arm())
+        queries, lists, steps, clicks, value = (
+            sum(getattr(arm, count) for arm in arms) for count in ("queries", "impressions", "steps", "clicks", "value")
+        )
+        worth = value if value != clicks else None
+        return RankerInfo(name, r.settings, queries, lists, steps, clicks, len(r.waiting), shared, worth)
 
     async def put_ranker(
         self, name: str, settings: RankerSettings, *, discard: bool = False, by: str = "", undoes: int = 0
@@ -624,13 +662,11 @@ class Service:
     def _lost(self, name: str, settings: RankerSettings) -> str | None:
         """The loss of a ranker if it had other settings, as text; None if there is none."""
         ranker = self.state.rankers.get(name)
-        if ranker is None or not ranker.has_learnt:
+        discarded = ranker.discarded_by(_explicit(settings, ranker)) if ranker else []
+        if not discarded:
             return None
-        after = _explicit(settings, ranker)
-        changes = [f"{s}={getattr(after, s)!r} instead of {getattr(ranker.settings, s)!r}" for s in ranker.costs(after)]
-        if not changes:
-            return None
-        return f"{', '.join(changes)} would discard what was learnt from {ranker.steps} rankings"
+        steps = sum(arm.steps for arm, _ in discarded)
+        return f"{'; '.join(why for _, why in discarded)} would discard what was learnt from {steps} rankings"
 
     def log_operation(self, name: str, what: str, by: str) -> None:
         last = self.state.operations[-1] if self.state.operations else None
@@ -638,12 +674,14 @@ class Service:
         _log.info("ranker %s: %s by %s", name, what, by or "unknown", extra=extra)
 
     async def _compile_all(self) -> None:
-        for ranker in self.state.rankers.values():
+        for arm in list(self.state.every_arm()):
             with suppress(ValueError):  # it was accepted when there was more memory
-                await self._compile(ranker.settings)
+                await self._compile(arm.settings)
 
     async def _compile(self, settings: RankerSettings) -> None:
         """Compile before the first ranking, in a thread: other requests are answered meanwhile."""
+        for arm in arms_of(settings):
+            await self._compile(settings_of_arm(settings, arm))
         policy, most = policy_of(settings), self.settings.memory_bytes
         if self.starting:
             self._doing = f"compiling {policy.spec}"
@@ -666,12 +704,13 @@ class Service:
 
     def _setting(self, name: str, settings: RankerSettings, by: str, undoes: int = 0) -> NewRecord:
         ranker, chosen = self.state.rankers.get(name), settings.policy is not None
-        settings, steps = _explicit(settings, ranker), ranker.steps if ranker else 0
+        settings = _explicit(settings, ranker)
+        steps = sum(arm.steps for arm, _ in ranker.discarded_by(settings)) if ranker else 0
         record = RankerSet(name, self.now(), settings, chosen, keep=True, by=by, steps=steps, undoes=undoes or UNSET)
         return NewRecord(unique_id("ranker"), record)
 
     async def delete_ranker(self, name: str, *, by: str = "") -> None:
-        record = RankerDeleted(name, self.now(), by, self.ranker(name).steps)
+        record = RankerDeleted(name, self.now(), by, sum(arm.steps for arm in self.ranker(name).every_arm()))
         await self.append([NewRecord(unique_id("ranker"), record)])
         self.log_operation(name, "deleted", by)
 
@@ -679,15 +718,15 @@ class Service:
         self, name: str, query: str | None = None, *, gone: bool = False, by: str = "", undoes: int = 0
     ) -> None:
         """Forget what was learnt, for one query or for all. ``gone``: delete the query."""
-        ranker = self.ranker(name)
-        steps = ranker.steps
+        arms = list(self.ranker(name).every_arm())
+        steps = sum(arm.steps for arm in arms)
         if query is not None:
             await self._hold(name, query)
-            ranker = self.ranker(name)
-            found = self.state.query(ranker, query)
-            if found is None:
+            arms = list(self.ranker(name).every_arm())
+            found = [its for its in (self.state.query(arm, query) for arm in arms) if its is not None]
+            if not found:
                 raise no_query(name, query)
-            steps = found.steps
+            steps = sum(its.steps for its in found)
         record = Reset(name, self.now(), query, gone, by, steps, undoes)
         await self.append([NewRecord(unique_id("reset"), record)])
         what = "reset" if query is None else f"query {query!r} {'deleted' if gone else 'reset'}"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import ipaddress
 import json
 import math
+import operator
 import os
 import re
 import types
@@ -22,7 +24,7 @@ from driftrank.policies.parameters import seconds
 from driftrank.serve.keys import as_hash, is_hash
 from driftrank.serve.ranker_settings import CHECKS, check_name, check_ranker, policy_of
 from driftrank.validation import check_choice, check_integer, check_known, check_number
-from driftrank.wire import RankerSettings
+from driftrank.wire import ArmSettings, RankerSettings
 
 __all__ = [
     "ServerSettings",
@@ -104,6 +106,11 @@ class ServerSettings:
                 raise ValueError(
                     f"retention={self.retention!r}: must be no shorter than the feedback window, "
                     f"wait={settings.wait!r} in the ranker {name}"
+                )
+            if settings.stable and self.retention_seconds < seconds("stable", settings.stable):
+                raise ValueError(
+                    f"retention={self.retention!r}: must be no shorter than stable={settings.stable!r} "
+                    f"in the ranker {name}"
                 )
 
     @cached_property
@@ -348,6 +355,11 @@ def _from_text(text: str, hint: Any) -> Any:
             except ValueError:
                 return text
         return [part.strip() for part in stripped.split(",") if part.strip()]
+    if stripped.startswith("{") and any(typing.get_origin(kind) is dict for kind in kinds):
+        try:
+            return json.loads(stripped)
+        except ValueError:
+            return text
     for number in (int, float):
         if number in kinds:
             try:
@@ -365,9 +377,18 @@ def _type_name(hint: Any) -> str:
             out.append(f"one of {', '.join(map(repr, typing.get_args(kind)))}")
         elif typing.get_origin(kind) is list:
             out.append("a list of strings")
+        elif typing.get_origin(kind) is dict:
+            out.append(_TABLES[typing.get_args(kind)[1]])
         elif kind is not type(None):
             out.append(names[kind])
     return " or ".join(out)
+
+
+#: settings that are tables, by what they hold
+_TABLES = {
+    float: "a table of numbers by name",
+    ArmSettings: "a table of arms by name, each with a share, and policy, mode, seed or horizon if they are its own",
+}
 
 
 def _kinds(hint: Any) -> tuple[Any, ...]:
@@ -457,4 +478,8 @@ _CHECKS: dict[str, Callable[[str, Any], object]] = {
 }
 _hints = typing.get_type_hints(ServerSettings)
 _SERVER: dict[str, Any] = {f.name: _hints[f.name] for f in dataclasses.fields(ServerSettings) if f.name != "rankers"}
-_RANKER: dict[str, Any] = typing.get_type_hints(RankerSettings)
+#: a setting that may be unset is not given as such
+_RANKER: dict[str, Any] = {
+    name: functools.reduce(operator.or_, (kind for kind in _kinds(hint) if kind is not msgspec.UnsetType))
+    for name, hint in typing.get_type_hints(RankerSettings).items()
+}

@@ -13,7 +13,8 @@ from contextlib import suppress
 from time import monotonic
 
 from driftrank.serve.follower import Follower
-from driftrank.serve.log.records import decode
+from driftrank.serve.log.entries import owner_of
+from driftrank.serve.log.records import Imported, Ranked, Record, Reset, Warm, decode
 from driftrank.serve.log.store.base import LogEntry, Snapshot, StoreError
 from driftrank.serve.log.store.shared import SharedStore
 from driftrank.serve.maintenance import Maintenance
@@ -104,8 +105,8 @@ class SharedMaintenance(Maintenance):
             await self.snapshot(await self.dirty())
         else:
             await super().checkpoint(hurry=hurry)
-        for name, ranker in list(self._state.rankers.items()):
-            ranker.queries = await self._committer.run(self._shared.count, snapshot_name(name, ""))
+        for arm in list(self._state.every_arm()):
+            arm.queries = await self._committer.run(self._shared.count, snapshot_name(arm.owner, ""))
 
     async def _drop_outdated(self) -> None:
         if self.keeper:
@@ -122,19 +123,32 @@ class SharedMaintenance(Maintenance):
 
     async def cover(self, until: int) -> None:
         """Write the queries with records up to ``until`` that no snapshot covers: whoever held them has gone."""
+        done: set[QueryKey] = set()
         while (bare := await self._committer.run(self._shared.cover, until)) is not None:
-            records = [decode(entry.body) for entry in bare.values()]
-            keys = [(record.ranker, record.query) for record in records]
+            keys = [key for entry in bare.values() for key in self._changed_by(decode(entry.body))]
+            if bare and done.issuperset(keys):  # outdated snapshots, which are dropped first
+                return
+            done.update(keys)
             for at in range(0, len(keys), _SLICE):
                 await self._cover(keys[at : at + _SLICE])
 
+    def _changed_by(self, record: Record) -> list[QueryKey]:
+        """The queries that a record changes: of its arm, or of all."""
+        if isinstance(record, Ranked | Warm | Imported):
+            return [(owner_of(record), record.query)]
+        assert isinstance(record, Reset)
+        ranker = self._state.rankers.get(record.ranker)
+        owners = [arm.owner for arm in ranker.every_arm()] if ranker else [record.ranker]
+        return [(owner, record.query or "") for owner in owners]
+
     async def _cover(self, keys: list[QueryKey]) -> None:
-        await self._follower.hold([key for key in keys if key[0] in self._state.rankers])
+        await self._follower.hold(keys)
         queries, snapshots = self._state.queries, []
+        owners = {arm.owner for arm in self._state.every_arm()}
         for key in keys:
             if key in queries:
                 snapshots.append(Snapshot(snapshot_name(*key), self._state.seq, queries[key].to_bytes()))
-            elif queries.holds(key) or key[0] not in self._state.rankers:  # it does not exist
+            elif queries.holds(key) or key[0] not in owners:  # it does not exist
                 snapshots.append(Snapshot(snapshot_name(*key), self._state.seq, b""))
         await self._committer.put_snapshots(snapshots)
 

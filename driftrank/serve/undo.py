@@ -36,24 +36,33 @@ async def undo(service: Service, name: str, number: int, by: str) -> RankerInfo:
         return await service.put_ranker(name, before, by=by, undoes=number)
     state = await _state_before(service, operation)
     ranker = state.rankers[name]
+    lost = set(ranker.every_arm())
     if operation.query is None:
+        if operation.kind == "changed" and operation.after is not None:
+            of_arms = {arm for arm, _ in ranker.discarded_by(operation.after)}
+            lost = lost if ranker in of_arms else of_arms  # other arms go on
         current = service.state.rankers.get(name)
         if current is None or current.settings != ranker.settings:
             await service.put_ranker(name, ranker.settings, discard=True, by=by, undoes=number)
-        if current is not None and not current.costs(ranker.settings):
+        if current is not None and ranker in lost and not current.costs(ranker.settings):
             await service.reset(name, by=by, undoes=number)
     else:
         gone = Reset(name, service.now(), operation.query, gone=True, by=by, steps=0, undoes=number)
         service.ranker(name)
         await service.append([NewRecord(unique_id("reset"), gone)], urgent=True)
+    owners = {arm.owner: arm for arm in lost}
     records = [
-        NewRecord(unique_id("import"), Imported(name, query, service.now(), state.queries[owner, query].to_bytes()))
+        NewRecord(
+            unique_id("import"),
+            Imported(name, query, service.now(), state.queries[owner, query].to_bytes(), owners[owner].label),
+        )
         for owner, query in state.queries
-        if operation.query in (None, query)
+        if operation.query in (None, query) and owner in owners
     ]
-    if operation.query is None and ranker.shared_seq and ranker.shared is not None:
-        model = SharedImported(name, service.now(), ranker.shared.to_bytes())
-        records.append(NewRecord(unique_id("import"), model))
+    for arm in lost:
+        if operation.query is None and arm.shared_seq and arm.shared is not None:
+            model = SharedImported(name, service.now(), arm.shared.to_bytes(), arm.label)
+            records.append(NewRecord(unique_id("import"), model))
     for at in range(0, len(records), _SLICE):
         await service.maintenance.memory_free.wait()
         await service.append(records[at : at + _SLICE], urgent=True)

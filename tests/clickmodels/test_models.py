@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import driftrank as dr
 from driftrank.clickmodels import CCM, CM, DBN, DCM, PBM, SDBN, UBM, ClickModel, click_models
 from driftrank.clickmodels.registry import parse_click_model
+from driftrank.clickmodels.templates import click_many
 from driftrank.kernels.compile import specialise
 from driftrank.kernels.rng import derive
 from tests.quick import others_are_slow
@@ -94,13 +95,6 @@ def test_probabilities_agree(cls: type[ClickModel], data: Any) -> None:
     assert model.reward(alpha, ranking) == pytest.approx(1 - chance[0], abs=1e-12)
     clicks = cls(objective="clicks", **{name: getattr(model, name) for name in cls.shape})
     assert clicks.reward(alpha, ranking) == pytest.approx(expected.sum(), abs=1e-12)
-
-
-def click_many(m, alpha, key, items, clicks, masks):
-    for user in range(masks.shape[0]):
-        CLICK(m, alpha, DERIVE(key, user), items, clicks)  # noqa: F821
-        for i in range(items.shape[0]):
-            masks[user] += clicks[i] << i
 
 
 @pytest.mark.compiled

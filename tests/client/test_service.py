@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from driftrank.client import Client, InvalidRequest, NotFound, Unauthorized, calls
-from driftrank.wire import Clicked, Counted, Feedback, Item, RankerSettings, RankRequest, WarmRow
+from driftrank.wire import ArmSettings, Clicked, Counted, Feedback, Item, RankerSettings, RankRequest, WarmRow
 from tests.client.awaited import Awaited
 from tests.client.test_client import ROOT, SYNC
 from tests.serve.running import Running
@@ -110,6 +110,25 @@ def test_many_at_once(client: Any) -> None:
     assert len({answer.event_id for answer in answers}) == 3
     with pytest.raises(InvalidRequest, match="k=9"):
         client.rank_many([RankRequest("q", ITEMS), RankRequest("q", ITEMS, k=9)])
+
+
+def test_subjects_values_and_experiment(client: Any) -> None:
+    arms = {"b": ArmSettings(share=0.5)}
+    client.patch_ranker(client.name, {"arms": arms, "values": {"dwell": 0.3}, "stable": "30m"})
+    first = client.rank("shoes", ITEMS, subject="anna")
+    assert first.arm in ("live", "b")
+    (last,) = client.rank("shoes", ITEMS, subject="anna", offset=3).items
+    assert (last.position, {last.id, *(item.id for item in first.items)}) == (4, set(ITEMS))
+    again = client.rank("shoes", ITEMS, subject="anna")
+    assert [item.id for item in again.items] == [item.id for item in first.items]
+    assert client.feedback(first.event_id, [first.items[0].id], kind="dwell", wait=True).value == 0.3
+    assert client.feedback(again.event_id, [again.items[0].id], value=0.5, wait=True).value == 0.5
+    with pytest.raises(InvalidRequest, match="kind='gift'"):
+        client.feedback(first.event_id, [first.items[0].id], kind="gift", wait=True)
+    found = client.experiment()
+    assert found.shares == {"live": 0.5, "b": 0.5}
+    assert [(arm.lists, arm.value) for arm in found.arms] == [(2, 0.8)]
+    assert client.ranker().value == 0.8
 
 
 def test_deferred(client: Any) -> None:

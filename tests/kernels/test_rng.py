@@ -87,7 +87,7 @@ def test_reserved_branches_of_a_policy_are_no_tokens():
 def test_reserved_branches_have_the_values_that_results_depend_on():
     """Another value would change every number drawn below it."""
     assert (rng.USERS, rng.POLICY, rng.WORLD, rng.FIRST_LEVELS) == (1, 2, 3, 2**62)
-    assert [int(branch) - 2**64 for branch in rng.RESERVED["policy"]] == [-(2**63), -4, -3, -2, -1]
+    assert [int(branch) - 2**64 for branch in rng.RESERVED["policy"]] == [-(2**63), -5, -4, -3, -2, -1]
     assert int(rng.NEXT_TRY) == int(rng.GAMMA_FACTOR) == 2**64 - 1
 
 
@@ -292,3 +292,13 @@ def branches(keys, out):
     for i in range(keys.shape[0]):
         for j in range(keys.shape[0]):
             out[i, j] = DERIVE(keys[i], keys[j])  # noqa: F821
+
+
+def test_numbers_of_a_list_are_apart_from_those_of_items() -> None:
+    keys = [np.uint64(rng.policy_key(5, t)) for t in range(1, 400)]
+    first, second = (np.array([rng.list_uniform(key, n) for key in keys]) for n in (0, 1))
+    items = np.array([rng.uniform(rng.derive(key, 0)) for key in keys])
+    assert [rng.list_uniform(keys[7], 0)] == [first[7]]  # the same in every call
+    for one, other in ((first, second), (first, items), (second, items)):
+        assert abs(np.corrcoef(one, other)[0, 1]) < 5 / np.sqrt(len(keys))
+    assert 0.4 < first.mean() < 0.6

@@ -3,8 +3,10 @@ from __future__ import annotations
 import pickle
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import pyarrow
 import pytest
 
 from driftrank.logs import open_log
@@ -144,3 +146,43 @@ def test_missing_files(tmp_path: Path) -> None:
         open_log(tmp_path / "cut.parquet", threads=0)
     with pytest.raises(ValueError, match="memory='lots': must be an amount"):
         open_log(tmp_path / "cut.parquet", memory="lots")
+
+
+class _Streamed:
+    """A table of yet another library."""
+
+    def __init__(self, table: pyarrow.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize("library", ["pandas", "arrow", "views", "another"])
+def test_tables_of_other_libraries(library: str) -> None:
+    table = duckdb.sql(f"SELECT * FROM {ROWS}").to_arrow_table()
+    if library == "pandas":
+        source: Any = table.to_pandas()
+    elif library == "views":  # the text of polars
+        source = table.set_column(0, "query", table["query"].cast(pyarrow.string_view()))
+    else:
+        source = table if library == "arrow" else _Streamed(table)
+    log = open_log(source)
+    assert rows(log) == ALL
+    (file,) = log.files
+    assert log.source == type(source).__name__
+    assert rows(open_log(source, {"time": "time"}).between(2)) == ALL[1:]
+    del log
+    assert not Path(file).exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (7, "source=int: must be a path, or a table of pandas, polars, Arrow"),
+        (pyarrow.table({"query": ["a"]}), "Table: .*ranking"),
+    ],
+)
+def test_tables_that_are_not_logs(source: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        open_log(source)

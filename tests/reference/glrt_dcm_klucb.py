@@ -6,7 +6,7 @@ from tests.reference.placement import _DCM, place
 
 class GLRTDCMKLUCB(_DCM, _GLRTCascadeKLUCB):
     def rank(self, t, key):
-        shown = place(self.best(t, key), self.termination)
+        shown = place(self.best(t, key), self.stop_after_click)
         forced = self.forced(t, key)
         if forced is not None:
             U = self.index(t, key)

@@ -15,9 +15,9 @@ def place(best, weights):
 class _DCM:
     """In front of the plain version for the cascade model."""
 
-    def __init__(self, L, K, horizon=None, *, termination="decreasing", feedback="last", **rest):
+    def __init__(self, L, K, horizon=None, *, stop_after_click="decreasing", feedback="last", **rest):
         super().__init__(L, K, horizon, feedback=feedback, **rest)
-        self.termination = [-i for i in range(K)] if termination == "decreasing" else termination
+        self.stop_after_click = [-i for i in range(K)] if stop_after_click == "decreasing" else stop_after_click
 
     def rank(self, t, key):
-        return place(super().rank(t, key), self.termination)
+        return place(super().rank(t, key), self.stop_after_click)

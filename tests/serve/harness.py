@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from msgspec import to_builtins
+from msgspec import msgpack, to_builtins
 
 from driftrank.serve.http.problems import Refused
 from driftrank.serve.introspection import Introspection
@@ -19,6 +19,7 @@ from driftrank.serve.log.store.sqlite import SQLiteStore
 from driftrank.serve.metrics import Metrics
 from driftrank.serve.service import Service, StartReplay
 from driftrank.serve.settings import ServerSettings
+from driftrank.serve.state.arms import Arm
 from driftrank.serve.state.state import State
 from driftrank.serve.transfer import Transfer
 from driftrank.wire import (
@@ -218,8 +219,8 @@ class Harness:
     def transfer(self) -> Transfer:
         return Transfer(self.service)
 
-    def query(self, name: str, ranker: str = "default") -> QueryState:
-        return self.run(self.introspection.state(ranker, name))
+    def query(self, name: str, ranker: str = "default", arm: str = "") -> QueryState:
+        return self.run(self.introspection.state(ranker, name, arm=arm))
 
     def log(self) -> list[tuple[int, Record]]:
         return [(entry.seq, decode(entry.body)) for entry in self.store.read(0, 1_000_000)]
@@ -252,10 +253,23 @@ def dump(state: State, names: dict[str, list[str]]) -> dict[str, Any]:
             "impressions": ranker.impressions, "steps": ranker.steps, "clicks": ranker.clicks,
             "waiting": ranker.waiting.to_bytes(), "collected": dict(ranker.collected),
             "deferred": dict(ranker.deferred), "withdrawn": dict(ranker.withdrawn), "sizes": ranker.sizes,
+            "value": ranker.value, "values": ranker.values, "stable": ranker.stable_lists.to_bytes(),
+            "arms": {label: _dump_arm(state, arm) for label, arm in ranker.arms.items()},
+            "experiment": msgpack.encode(ranker.experiment),
             "of queries": queries, "traffic": to_builtins(ranker.traffic.queries), "changes": ranker.changes,
             "shared": None if ranker.shared is None else ranker.shared.to_bytes(), "shared seq": ranker.shared_seq,
         }  # fmt: skip
     return out
+
+
+def _dump_arm(state: State, arm: Arm) -> dict[str, Any]:
+    """An arm besides a ranker's own, with those of its queries that are in memory."""
+    queries = {name: state.queries[owner, name].to_bytes() for owner, name in state.queries if owner == arm.owner}
+    return {
+        "settings": arm.settings, "since": arm.since, "queries": arm.queries, "impressions": arm.impressions,
+        "steps": arm.steps, "clicks": arm.clicks, "value": arm.value, "sizes": arm.sizes, "of queries": queries,
+        "shared": None if arm.shared is None else arm.shared.to_bytes(), "shared seq": arm.shared_seq,
+    }  # fmt: skip
 
 
 def differences(one: Any, other: Any, path: str = "") -> list[str]:

@@ -10,6 +10,7 @@ from driftrank.serve.log.records import Ranked, decode
 from driftrank.serve.log.store.base import LogEntry, LogOnly
 from driftrank.serve.log.store.postgres import PostgresStore
 from driftrank.serve.metrics import Metrics
+from driftrank.serve.paging import page_of
 from driftrank.serve.rank import CheckedRequest, make_impression
 from driftrank.serve.service import Service
 from driftrank.serve.settings import ServerSettings
@@ -33,12 +34,13 @@ class Node(Service):
     def __init__(self, url: str, made: list[Made], *, clock: Any = None, **settings: Any) -> None:
         own = {"checkpoint_seconds": 3600.0, "store": url} | settings
         durability, patience = own.pop("durability", "relaxed"), own.pop("patience", 10.0)
+        checked = ServerSettings(**own)
         store = PostgresStore(url, durability=durability, patience=patience)
-        super().__init__(store, ServerSettings(**own), **({} if clock is None else {"clock": clock}))
+        super().__init__(store, checked, **({} if clock is None else {"clock": clock}))
         self.made = made
 
-    def _rank(self, ranker: Any, request: RankRequest, checked: CheckedRequest, now: float) -> Any:
-        out = super()._rank(ranker, request, checked, now)
+    def _rank(self, ranker: Any, assigned: Any, request: RankRequest, *how: Any) -> Any:
+        out = super()._rank(ranker, assigned, request, *how)
         if not isinstance(out, Ranked):
             self.made.append(Made(self.state.seq, request, out.record))
         return out
@@ -146,46 +148,49 @@ def differences(log: list[LogEntry], made: list[Made], nodes: list[Node], run: A
             if entry is not None:
                 state.apply(entry.seq, decode(entry.body))
         # every query, loaded once more from snapshot and tail
-        names = {}
-        for key in state.queries:
-            names.setdefault(key[0], []).append(key[1])
+        keys = list(state.queries)
         node = nodes[0]
         node.maintenance._memory = 10**12
-        for name, queries in names.items():
-            for key in [(name, query) for query in queries]:
-                node.state.queries.drop(key)
-                node.state.queries._absent.pop(key, None)
-            run(node.hold(name, queries))
-            for entry in store.read(state.seq):  # the keeper has gone on
-                if entry.seq <= node.state.seq:
-                    state.apply(entry.seq, decode(entry.body))
-            for query in queries:
-                its = node.state.query(node.state.rankers[name], query)
-                ours = state.query(state.rankers[name], query)
-                if its is None or its.to_bytes() != ours.to_bytes():
-                    out.append(f"query {query} of ranker {name}, loaded")
+        for key in keys:
+            node.state.queries.drop(key)
+            node.state.queries._absent.pop(key, None)
+        run(node._follower.hold(keys))
+        for entry in store.read(state.seq):  # the keeper has gone on
+            if entry.seq <= node.state.seq:
+                state.apply(entry.seq, decode(entry.body))
+        for key in keys:
+            its, ours = _query(node.state, key), _query(state, key)
+            if its is None or its.to_bytes() != ours.to_bytes():
+                out.append(f"query {key}, loaded")
     return out
+
+
+def _query(state: State, key: tuple[str, str]) -> Any:
+    ranker, _, label = key[0].partition("@")
+    return state.query(state.rankers[ranker].arm(label), key[1])
 
 
 def _of_node(state: State, node: Node) -> list[str]:
     """What a node has in memory and one fold up to the same record has not."""
     out = []
     for key in list(node.state.queries):
-        its = node.state.query(node.state.rankers[key[0]], key[1])
-        ours = state.query(state.rankers[key[0]], key[1])
+        its, ours = _query(node.state, key), _query(state, key)
         if ours is None or its.to_bytes() != ours.to_bytes():
             out.append(f"query {key} of {node.settings.node}")
     for name, ranker in node.state.rankers.items():
         mine = state.rankers[name]
-        for part in ("collected", "deferred", "withdrawn", "sizes", "since", "created", "settings"):
+        for part in ("collected", "values", "deferred", "withdrawn", "sizes", "since", "created", "settings"):
             if getattr(ranker, part) != getattr(mine, part):
                 out.append(f"{part} of ranker {name} of {node.settings.node}")
         if ranker.waiting.to_bytes() != mine.waiting.to_bytes():
             out.append(f"waiting impressions of ranker {name} of {node.settings.node}")
         if ranker.traffic.queries != mine.traffic.queries:
             out.append(f"traffic of ranker {name} of {node.settings.node}")
-        if ranker.shared is not None and ranker.shared.to_bytes() != mine.shared.to_bytes():
-            out.append(f"shared model of ranker {name} of {node.settings.node}")
+        if ranker.experiment != mine.experiment or ranker.stable_lists.to_bytes() != mine.stable_lists.to_bytes():
+            out.append(f"experiment or stable lists of ranker {name} of {node.settings.node}")
+        for arm, ours in zip(ranker.every_arm(), mine.every_arm(), strict=True):
+            if arm.shared is not None and arm.shared.to_bytes() != ours.shared.to_bytes():
+                out.append(f"shared model of {arm.owner} of {node.settings.node}")
     return out
 
 
@@ -194,9 +199,13 @@ def _difference(state: State, made: Made, settings: ServerSettings) -> list[str]
     ranker = state.rankers.get(theirs.ranker)
     if ranker is None:
         return [f"{theirs.event_id}: no ranker at {made.position}"]
-    checked = CheckedRequest(settings, ranker.settings, ranker.policy, request)
-    query = state.query(ranker, request.query)
-    ours, _ = make_impression(ranker, request.query, query, checked, theirs.event_id, theirs.time, defer=request.defer)
+    assigned = ranker.assign(theirs.event_id, request.subject)
+    checked = CheckedRequest(settings, assigned.arm.settings, assigned.arm.policy, request)
+    query = state.query(assigned.arm, request.query)
+    page = page_of(state, ranker, assigned, query, request, checked, theirs.time) if ranker.stable else None
+    ours, _ = make_impression(
+        ranker, assigned, request.query, query, checked, theirs.event_id, theirs.time, defer=request.defer, page=page
+    )
     return (
         [] if ours == theirs else [f"{theirs.event_id} of query {request.query} at {made.position}: {theirs} != {ours}"]
     )

@@ -20,7 +20,7 @@ from driftrank.serve.click_log import ConvertedStore, convert_store
 from driftrank.serve.log.ended_lists import EndedLists
 from driftrank.serve.log.records import Final, Lost, Ranked, Record, encode
 from driftrank.serve.log.store.base import LogEntry, LogReader, StoreDamaged, StoreError, open_reader
-from driftrank.wire import WarmRow
+from driftrank.wire import ArmSettings, WarmRow
 from tests.serve.harness import Harness
 from tests.serve.running import Running
 
@@ -47,6 +47,25 @@ def by_event(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 # -- lists -------------------------------------------------------------------------------------------------------------
+
+
+def test_arms_subjects_and_values(tmp_path):
+    how = {"arms": {"b": ArmSettings(share=0.5)}, "values": {"dwell": 0.3}, "stable": 60}
+    with Harness(tmp_path, ranker=how) as harness:
+        for n in range(12):
+            harness.rank("shoes", ITEMS, f"e{n}", subject=f"user {n % 3}" if n else None)
+            harness.feedback(f"e{n}", [1], kind="dwell" if n > 5 else None)
+        harness.rank("shoes", ITEMS, "page 2", subject="user 1", offset=3)
+        harness.feedback("page 2", [4])
+        converted(tmp_path)
+        found = by_event(tmp_path)
+        assert {row["arm"] for row in found.values()} == {"live", "b"}
+        assert found["e0"]["user"] is None
+        assert len({found[f"e{n}"]["user"] for n in range(1, 12)}) == 3
+        assert not any("user" in (row["user"] or "") for row in found.values())
+        assert [found[f"e{n}"]["value"] for n in (5, 6)] == [1.0, 0.3]
+        assert (found["page 2"]["offset"], found["page 2"]["clicks"]) == (3, [1])
+    assert dr.logs.open_log(tmp_path / "log.parquet").types["user"] == "VARCHAR"
 
 
 def test_lists_that_were_shown_with_their_clicks(tmp_path):

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import typer
+from msgspec import UNSET
 
 from driftrank.cli.app import make_app
 from driftrank.policies.registry import default_policy
@@ -63,7 +64,9 @@ def test_commented_settings_are_the_defaults(tmp_path: Path) -> None:
     assert load_settings(path) == ServerSettings()
     defaults = dict(re.findall(r"^# (\w+) = (\S+)", shop, re.MULTILINE))
     assert defaults.keys() == set(RankerSettings.__struct_fields__)
-    for name in defaults.keys() - {"policy", "horizon"}:
+    without = {name for name in defaults if getattr(RankerSettings(), name) is UNSET}
+    assert without == {"arms", "planned", "stable", "values"}
+    for name in defaults.keys() - without - {"policy", "horizon"}:
         assert json.loads(defaults[name]) == getattr(RankerSettings(), name)
     assert json.loads(defaults["policy"]) == default_policy().spec
     path.write_text("[rankers.shop]\n" + re.sub(r"^# ", "", shop, flags=re.MULTILINE), "utf-8")

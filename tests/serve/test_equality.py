@@ -15,7 +15,7 @@ from driftrank.serve.log.records import Final, Ranked, decode
 from driftrank.serve.log.store.base import LogCut, StoreError
 from driftrank.serve.log.store.postgres import PostgresStore
 from driftrank.serve.transfer import Transfer
-from driftrank.wire import Feedback, RankerSettings, RankRequest, WarmRow
+from driftrank.wire import ArmSettings, Feedback, RankerSettings, RankRequest, WarmRow
 from tests.postgres import Cluster
 from tests.serve.nodes import Nodes, differences
 
@@ -23,6 +23,9 @@ ITEMS = "abcdefghij"
 RANKERS = {
     "ucb": RankerSettings(policy="CascadeUCB1", k=3, wait=0.5, forget_items=2.0),
     "all": RankerSettings(policy="CascadeUCB1", k=2, wait=0.3, second_click="update", holdout=0.1, silence="drop"),
+    "arms": RankerSettings(
+        policy="CascadeUCB1", k=3, wait=0.5, holdout=0.1, stable=0.5, arms={"b": ArmSettings(share=0.4, seed=5)}
+    ),
     "prior": RankerSettings(k=3, wait=0.5),  # the default policy, with a model of all queries
 }
 
@@ -131,7 +134,8 @@ class Use:
         chance = self.chance
         event = f"later{chance.randrange(5)}" if chance.random() < 0.01 else f"e{self._number}"
         items = chance.sample(ITEMS, chance.choice([4, 6]))
-        return RankRequest(query, items, event_id=event, defer=chance.random() < 0.1)
+        subject = f"s{chance.randrange(6)}" if chance.random() < 0.5 else None
+        return RankRequest(query, items, event_id=event, defer=chance.random() < 0.1, subject=subject)
 
 
 def _use(url: str, seed: int, steps: int, *, kills: int = 0, fault=None, **settings) -> tuple[Use, list[str]]:
@@ -191,9 +195,7 @@ def _check_acknowledged(use: Use) -> None:
 
 def _no_tail(monkeypatch):
     load = follower.load_query
-    monkeypatch.setattr(
-        follower, "load_query", lambda ranker, name, found: load(ranker, name, found._replace(entries=[]))
-    )
+    monkeypatch.setattr(follower, "load_query", lambda *of: load(*of[:-1], of[-1]._replace(entries=[])))
 
 
 def _own_records_first(monkeypatch):

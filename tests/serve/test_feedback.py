@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from driftrank.serve.feedback import positions
+from driftrank.serve.feedback import reported
 from driftrank.serve.log.records import Ranked
 from driftrank.wire import Clicked, Feedback
 
@@ -29,14 +29,14 @@ RANKED = Ranked("r", "q", "e", 0.0, 1, ["a", 7, "7", 1], "llll", 0)
     ],
 )
 def test_positions(feedback, expected):
-    assert positions(RANKED, feedback) == expected
+    assert reported(RANKED, feedback, {}) == (*expected, [])
 
 
 def test_a_number_is_a_position_if_no_id_is_a_number():
     texts = Ranked("r", "q", "e", 0.0, 1, ["a", "2"], "ll", 0)
-    assert positions(texts, Feedback("e", [2, "a"])) == ([1, 2], None)
+    assert reported(texts, Feedback("e", [2, "a"]), {}) == ([1, 2], None, [])
     with pytest.raises(ValueError, match="position 3: must be from 1 to 2"):
-        positions(texts, Feedback("e", [3]))
+        reported(texts, Feedback("e", [3]), {})
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def test_a_number_is_a_position_if_no_id_is_a_number():
 )  # fmt: skip
 def test_positions_and_items_that_were_not_shown(feedback):
     with pytest.raises(ValueError, match=r"clicks|shown"):
-        positions(RANKED, feedback)
+        reported(RANKED, feedback, {})
 
 
 def test_a_number_may_be_meant_as_a_position():
     with pytest.raises(ValueError, match=r'clicks: 2 is not in the ranking; a position is \{"position": 2\}'):
-        positions(RANKED, Feedback("e", [2]))
+        reported(RANKED, Feedback("e", [2]), {})

@@ -8,7 +8,7 @@ import pytest
 
 from driftrank.serve.keys import hashed
 from driftrank.serve.settings import ServerSettings, check_ranker, load_settings, policy_of, size_in_bytes
-from driftrank.wire import RankerSettings
+from driftrank.wire import ArmSettings, RankerSettings
 
 KEY = "dr_" + "k" * 32  # the same in every process that runs tests: it is in the names of tests
 HASH = hashed(KEY)
@@ -256,3 +256,42 @@ def test_the_policy_of_a_ranker(given: dict[str, Any], spec: str) -> None:
     settings = RankerSettings(**given)
     check_ranker("shop", settings)
     assert policy_of(settings).spec == spec
+
+
+def test_tables_of_a_ranker(tmp_path):
+    path = tmp_path / "driftrank.toml"
+    path.write_text(
+        """
+        [rankers.shop]
+        k = 3
+        [rankers.shop.arms.bold]
+        share = 0.25
+        policy = "CascadeTS"
+        [rankers.shop.values]
+        purchase = 1
+        dwell = 0.3
+        """
+    )
+    shop = load_settings(path).rankers["shop"]
+    assert shop.arms == {"bold": ArmSettings(share=0.25, policy="CascadeTS")}
+    assert shop.values == {"purchase": 1.0, "dwell": 0.3}
+    environ = {"DRIFTRANK_RANKERS__SHOP__ARMS": '{"b": {"share": 0.5}}', "DRIFTRANK_RANKERS__SHOP__STABLE": "30m"}
+    shop = load_settings(path, environ).rankers["shop"]
+    assert (shop.arms, shop.stable) == ({"b": ArmSettings(share=0.5)}, "30m")
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("values = 3", r"values=3: must be a table of numbers by name"),
+        ('values = { buy = "much" }', r"values=.*: must be a table of numbers by name"),
+        ("arms = { b = { policy = 'CascadeTS' } }", r"arms=.*: must be a table of arms by name, each with a share"),
+        ("holdout = 0.9\narms = { b = { share = 0.2 } }", r"sum 1.1: must be at most 1"),
+        ("stable = '90d'", r"retention='30d': must be no shorter than stable='90d' in the ranker shop"),
+    ],
+)
+def test_bad_tables(tmp_path, line, says):
+    path = tmp_path / "driftrank.toml"
+    path.write_text(f"[rankers.shop]\n{line}\n")
+    with pytest.raises(ValueError, match=says):
+        load_settings(path)

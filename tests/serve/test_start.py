@@ -161,8 +161,11 @@ def test_a_first_start_and_one_after_compile(tmp_path: Path) -> None:
     cache = tmp_path / "prepared"
     environ = {**variables, "DRIFTRANK_CACHE_DIR": str(cache)}
     done = subprocess.run([sys.executable, "-m", "driftrank", "compile"], env=environ, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "CascadeUCB1: " in done.stdout
+    assert done.returncode == 0, done.stderr
+    specs = [line.partition(": ")[0] for line in done.stdout.splitlines()]
+    assert "CascadeUCB1" in specs
+    left = [f", {n} left" if n else "" for n in range(len(specs) - 1, -1, -1)]
+    assert done.stderr.splitlines() == [f"compiling {spec}{more}" for spec, more in zip(specs, left, strict=True)]
     kernels = sorted(file.name for file in cache.rglob("*") if file.is_file())
     assert kernels
     first_start(cache)

@@ -36,6 +36,7 @@ def generate(
     zipf: ZipfOption = 0.0,
     format: FormatOption = "auto",
     seed: o.SeedOption = 0,
+    imports: o.ImportOption = None,
     quiet: o.QuietOption = False,
 ) -> None:
     """Generate a click log of simulated users.

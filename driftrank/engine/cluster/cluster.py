@@ -17,6 +17,7 @@ from typing import Any, Self, TypeVar
 from driftrank import __version__
 from driftrank.engine.cluster.local_workers import local_cluster
 from driftrank.extras import need
+from driftrank.plugins import imported_modules
 from driftrank.validation import check_integer
 
 Task = TypeVar("Task")
@@ -138,7 +139,10 @@ class Cluster:
 
         Tasks of :meth:`map` receive a pair: a digest, to cache it by, and its pickle.
         """
-        pickled = _module("cloudpickle").dumps(value)
+        cloudpickle = _module("cloudpickle")
+        for module in imported_modules():
+            cloudpickle.register_pickle_by_value(module)
+        pickled = cloudpickle.dumps(value)
         digest = hashlib.blake2b(pickled, digest_size=16).digest()
         if self.client is None:
             return digest, pickled

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.engine.alarm_scoring import watch_size
-from driftrank.engine.simulator import NEVER, STRIDE, Simulator
+from driftrank.engine.simulator import NEVER, STRIDE, Names, Simulator
 from driftrank.engine.task import Unit
 from driftrank.engine.traffic.templates import Call, Pending, SharedRows, States, catch_up, group_of, learn, simulate
 from driftrank.environments.traffic.traffic import Traffic
 from driftrank.environments.traffic.world import CALLERS, NO_ORDER
-from driftrank.kernels.compile import bind, specialise
+from driftrank.kernels.compile import bind
 from driftrank.policies.learner.compiled_policy import CompiledPolicy
 from driftrank.policies.learner.features import one_hot
 
@@ -27,13 +27,15 @@ MOST_BYTES = 32 << 30
 
 
 @cache
-def _kernel_of(names: tuple[tuple[str, Any], ...]) -> Any:
+def _part(names: Names) -> tuple[Any, dict[str, Any]]:
     bindings = dict(names)
-    return specialise(simulate, {**bindings, "CATCH_UP": bind(catch_up, bindings), "LEARN": bind(learn, bindings)})
+    return simulate, {**bindings, "CATCH_UP": bind(catch_up, bindings), "LEARN": bind(learn, bindings)}
 
 
 class TrafficSimulator(Simulator):
     """One policy of a task, compiled for all queries of Traffic. Every run has a world of its own."""
+
+    part_of = staticmethod(_part)
 
     @property
     def environment(self) -> Traffic:
@@ -42,13 +44,13 @@ class TrafficSimulator(Simulator):
         return environment
 
     @cached_property
-    def kernel(self) -> Any:
+    def kernel_key(self) -> Names:
         program, model = self.program(self.environment.names[0]), self.environment.users().kernels()
         names = {
             **program.bindings, "WORLD_PARAMETERS": self.environment.program.read, "SHARES": program.shares,
             "CLICK": model.click, "VALUE": model.value, "OPTIMUM": model.optimum,
         }  # fmt: skip
-        return _kernel_of(tuple(names.items()))
+        return tuple(names.items())
 
     def compile(self) -> None:
         self._lists(0, 0, lambda lists: True)

@@ -168,6 +168,7 @@ class Traffic(Environment):
     stream: QueryStream | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("n_queries", "candidates", "day", "shift_days"):
             check_integer(name, getattr(self, name), 1)
         for name in ("catalogue", "misleading", "d", "topics", "topic_items", "shuffle", "rise", "delay", "warm"):

@@ -6,11 +6,12 @@ import dataclasses
 import os
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from driftrank.engine import Task, Unit
+from driftrank.engine import Simulator, Task, Unit
+from driftrank.engine.compiling import SimulatorCompiler
 from driftrank.engine.devices import Device, at_once, ready, word_for
 from driftrank.engine.simulators import simulator_of
 from driftrank.experiments.leaderboards.result import Arena, Leaderboard, group_of
@@ -18,11 +19,12 @@ from driftrank.experiments.leaderboards.suite import Place, places
 from driftrank.experiments.simulation.breakpoints import breakpoints_to_detect, common_breakpoints
 from driftrank.experiments.simulation.caller import has_caller
 from driftrank.experiments.simulation.folder import Journal, RunFolder, identity_of, with_origin
+from driftrank.experiments.simulation.labels import labels_of
 from driftrank.experiments.simulation.result import Result
-from driftrank.experiments.simulation.simulate import Simulation, labels_of
+from driftrank.experiments.simulation.simulate import Simulation
 from driftrank.policies.base import Policy
 from driftrank.policies.learner.features import MOST_WITHOUT
-from driftrank.policies.registry import default_policy, parse_policy
+from driftrank.policies.registry import PolicyLike, as_policies, as_policy, default_policy
 from driftrank.policies.registry import policies as known_policies
 from driftrank.progress import chosen_progress
 from driftrank.queries import Queries, parse_queries
@@ -50,8 +52,8 @@ Say = Callable[[str], None]
 def leaderboard(
     queries: Any = f"yandex-like:{QUERIES}",
     *,
-    policies: Iterable[Policy | str] = (),
-    environments: Iterable[str] = (),
+    policies: PolicyLike | Iterable[PolicyLike] = (),
+    environments: str | Iterable[str] = (),
     n_queries: int | None = None,
     k: int = K,
     horizon: int = HORIZON,
@@ -64,6 +66,7 @@ def leaderboard(
     resume: bool = False,
     progress: bool | None = None,
     say: Say | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Leaderboard:
     """Run every policy in every environment of the standard suite; all of them meet the same users.
 
@@ -94,6 +97,8 @@ def leaderboard(
         Continue the leaderboard in the folder. The numbers are those of a leaderboard that was never stopped.
     say
         Called with the expected duration.
+    settings
+        Further settings for ``run.toml``.
 
     Examples
     --------
@@ -105,26 +110,30 @@ def leaderboard(
     >>> board.table().columns
     ('policy', 'ratio to best', 'Stationary')
     """
-    given = [policies] if isinstance(policies, str) else list(policies)
+    given = as_policies(policies)
     chosen = chosen_policies(given, begun_with(folder) if resume and folder is not None else [])
     source = queries if isinstance(queries, str) else ""
     found = parse_queries(queries, seed) if isinstance(queries, str) else Queries.of(queries)
     if n_queries is not None:
         check_integer("n_queries", n_queries, 1)
         found = found.first(min(n_queries, len(found)))
-    there = places(list(environments), found, k, horizon, runs)
+    names = [environments] if isinstance(environments, str) else list(environments)
+    for name in names:
+        if not isinstance(name, str):
+            raise ValueError(f"environments={name!r}: must be names of the suite or specs such as 'Abrupt:period=500'")
+    there = places(names, found, k, horizon, runs)
     plan = _Plan(chosen, there, horizon, seed, checkpoints, device, threads, source, k, asked_for=bool(given))
     if folder is None:
         with ready(device) as place:
             if say is not None:
-                say(plan.forecast(place))
+                say(plan.forecast(place, progress))
             return plan.run(place, progress)
-    settings = {
+    described = {
         "queries": source if source.startswith("yandex-like") or not source else os.fspath(Path(source).absolute()),
         "n_queries": len(found), "policy": [p.spec for p in chosen], "env": [p.name for p in plan.places], "k": k,
-        "horizon": horizon, "runs": runs, "seed": seed,
+        "horizon": horizon, "runs": runs, "seed": seed, **(settings or {}),
     }  # fmt: skip
-    run_folder = RunFolder(folder, settings, found, what="leaderboard", made=DRAWN, resume=resume)
+    run_folder = RunFolder(folder, described, found, what="leaderboard", made=DRAWN, resume=resume)
     with ready(device) as place:
         return plan.run_in(run_folder, place, progress, say)
 
@@ -137,17 +146,17 @@ def begun_with(folder: str | os.PathLike[str]) -> list[str]:
         return []
 
 
-def chosen_policies(given: Iterable[Policy | str] = (), begun: Sequence[str] = ()) -> list[Policy]:
+def chosen_policies(given: PolicyLike | Iterable[PolicyLike] = (), begun: Sequence[str] = ()) -> list[Policy]:
     """Those given, or all that learn and two oracles; and the default policy.
 
     A leaderboard that was ``begun`` with those given, perhaps by a version with another default, is continued with
     these.
     """
-    chosen = [parse_policy(p) if isinstance(p, str) else p for p in ([given] if isinstance(given, str) else given)]
+    chosen = as_policies(given)
     if not chosen:
         # users click by the cascade model there
         learning = [name for name, p in known_policies().items() if not p.oracle and p.click_model == "CM"]
-        chosen = [parse_policy(name) for name in (*learning, *ORACLES)]
+        chosen = [as_policy(name) for name in (*learning, *ORACLES)]
     usual = default_policy()
     return chosen if usual in chosen or [p.spec for p in chosen] == list(begun) else [usual, *chosen]
 
@@ -196,32 +205,39 @@ class _Plan:
         pairs = zip(self.places, self.simulations, strict=True)
         return {place.name: simulation.steps * len(simulation.task.policies) for place, simulation in pairs}
 
-    def forecast(self, device: Device, begun: bool = False) -> str:
+    def forecast(self, device: Device, progress: bool | None = None, begun: bool = False) -> str:
         """The expected duration: every policy is compiled and makes a few steps. ``begun``: some runs are finished."""
         total = sum(self.totals().values())
         if word_for(device) == "cuda":  # a core of this machine tells nothing about it
             return f"{total / 1e6:,.0f} million steps."
-        seconds = sum(
-            self._seconds(policy, [s for s in self.simulations if s.task.environment.traffic == traffic])
+        n = max(1, at_once(device, self.threads))
+        pilots = [
+            (policy, where)
             for policy in self.policies
             for traffic in (False, True)
-        )
-        n = max(1, at_once(device, self.threads))
+            if (where := [s for s in self.simulations
+                          if s.task.environment.traffic == traffic and policy in s.task.policies])
+        ]  # fmt: skip
+        simulators = dict(enumerate(self._pilot(*pilot) for pilot in pilots))
+        seconds = 0.0
+        with chosen_progress(progress, {}) as bars, SimulatorCompiler(simulators, n, bars.note) as compiler:
+            for i, (_, where) in enumerate(pilots):
+                compiler.compile(i)
+                seconds += self._seconds(simulators[i], where)
         how = "some of them finished: at most about" if begun else "about"
         return f"{total / 1e6:,.0f} million steps, {how} {duration(seconds / n)} on {n} core{'s' * (n > 1)}."
 
-    def _seconds(self, policy: Policy, simulations: Sequence[Simulation]) -> float:
-        """The expected seconds of a policy in simulations of one kind, from a few steps in the smallest."""
-        where = [simulation for simulation in simulations if policy in simulation.task.policies]
-        if not where:
-            return 0.0
-        pilot = min(where, key=_largest).task.environment
+    def _pilot(self, policy: Policy, where: Sequence[Simulation]) -> Simulator:
+        """A few steps of a policy in the smallest of these simulations."""
         horizon = min(self.horizon, _PILOT)
-        simulator = simulator_of(Task((policy,), pilot, horizon, self.seed, (horizon,)), 0)
-        simulator.compile()
+        environment = min(where, key=_largest).task.environment
+        return simulator_of(Task((policy,), environment, horizon, self.seed, (horizon,)), 0)
+
+    def _seconds(self, pilot: Simulator, where: Sequence[Simulation]) -> float:
+        """The expected seconds of a policy in simulations of one kind, from a few steps in the smallest."""
         begin = time.thread_time()
-        simulator.run(Unit(0, pilot.names[0], (0,)), lambda steps: True)
-        cost = (time.thread_time() - begin) / horizon / min(map(_largest, where))
+        pilot.run(Unit(0, pilot.task.environment.names[0], (0,)), lambda steps: True)
+        cost = (time.thread_time() - begin) / pilot.task.horizon / min(map(_largest, where))
         return sum(cost * _largest(simulation) * simulation.steps for simulation in where)
 
     def run(self, device: Device, progress: bool | None, journals: Sequence[Journal | None] = ()) -> Leaderboard:
@@ -250,7 +266,7 @@ class _Plan:
         begun = folder.resume and folder.parts.exists()
         with folder.recording(journals):
             if say is not None:
-                say(self.forecast(device, begun))
+                say(self.forecast(device, progress, begun))
             board = self.run(device, progress, journals)
             board.save(folder.path, metadata=folder.metadata)
         folder.clear()

@@ -111,7 +111,7 @@ class Detection:
     false_alarms: float  #: per run
 
 
-@dataclass
+@dataclass(repr=False)
 class Leaderboard:
     """Final regret of every policy in every environment, with tests of significance."""
 
@@ -280,6 +280,13 @@ class Leaderboard:
         return out
 
     # -- for people ------------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        n = len(self.arenas)
+        return f"<Leaderboard: {len(self.specs)} policies in {n} environment{'s' * (n > 1)}>\n{self.table()}"
+
+    def _repr_html_(self) -> str:
+        return self.table().to_html()
 
     def table(self) -> Table:
         """Policies from best to worst: the geometric mean of their ratios to the best, and regret by environment."""

@@ -172,7 +172,7 @@ def measure_bounds(
         window=recommended_window(horizon, changes),
         upper={policy: float(np.mean(values)) for policy, values in upper.items()},
         lower=lower_bound(environment, horizon),
-        regret={label: result.between(label) for label in result.labels},
+        regret={policy: result.between(policy) for policy in upper},
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from driftrank.experiments.simulation.folder import Interrupted, RunFolder
 from driftrank.experiments.simulation.result import Result
 from driftrank.experiments.simulation.simulate import Simulation
 from driftrank.policies.base import Policy
-from driftrank.policies.registry import parse_policy
+from driftrank.policies.registry import PolicyLike, as_policies
 from driftrank.queries import Queries, parse_queries
 from driftrank.reporting.table import Table
 from driftrank.validation import check_choice, check_integer
@@ -129,12 +129,11 @@ class Reproduction:
         return self.exact and any(name == label for name, _ in PRINTED)
 
 
-def paper_policies(which: str = "paper", extra: Sequence[Policy | str] = ()) -> list[Policy]:
+def paper_policies(which: str = "paper", extra: PolicyLike | Iterable[PolicyLike] = ()) -> list[Policy]:
     """The policies of figure 1, or more baselines too, and any others."""
     check_choice("policies", which, ("paper", "all"))
     names = [*PAPER, *(OTHERS if which == "all" else ())]
-    chosen = [parse_policy(name) for name in names]
-    return chosen + [parse_policy(p) if isinstance(p, str) else p for p in extra]
+    return as_policies(names) + as_policies(extra)
 
 
 def paper_environment(queries: Queries, horizon: int = HORIZON) -> Abrupt:
@@ -156,6 +155,7 @@ def reproduce(
     threads: int | None = None,
     resume: bool = False,
     progress: bool | None = None,
+    imports: Sequence[str] = (),
 ) -> Reproduction:
     """Run the simulations of figures 1 and 2 in a folder.
 
@@ -171,12 +171,15 @@ def reproduce(
         As in :func:`~driftrank.experiments.simulation.simulate`.
     resume
         Continue the reproduction in the folder.
+    imports
+        The files that policies come from, for ``run.toml``.
     """
     environment = paper_environment(parse_queries(queries, seed), horizon)
     size = {"horizon": horizon, "runs": runs, "seed": seed}
     how: dict[str, Any] = size | {"checkpoints": CHECKPOINTS, "device": device, "threads": threads}
     simulation = Simulation.prepare(paper_policies(policies, policy), environment, **how)
     settings = {"queries": queries, "policies": policies, "policy": list(policy), **size}
+    settings |= {"imports": list(imports)} if imports else {}
     run_folder = RunFolder(folder, settings, environment.queries, what="reproduction", made=DRAWN, resume=resume)
     extra = None
     with ready(device) as place:

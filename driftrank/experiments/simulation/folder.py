@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from driftrank import __version__
 from driftrank.engine import Unit
+from driftrank.experiments.simulation.labels import known_label
 from driftrank.experiments.simulation.result import Result, run_rows
 from driftrank.extras import need
 from driftrank.files import read_toml, usable_folder, written, written_text
@@ -219,7 +220,7 @@ class Journal:
         policies, queries, runs = places
         r.values[:, policies, queries, runs] = values
         for label, (seconds, steps) in about["busy"].items():
-            policy = r.labels.index(label)
+            policy = r.labels.index(known_label(label, r.labels))
             r.busy[policy] += seconds
             r.stepped[policy] += int(steps)
         r.seconds = max(r.seconds, about["seconds"])
@@ -296,7 +297,13 @@ def _runs(table: Any, result: Result) -> tuple[tuple[NDArray[np.int64], ...], ND
     first = table.take(column(np.arange(0, len(table), n)))
     places = []
     for name, known in (("policy", result.labels), ("query", result.queries)):
-        found = pyarrow.compute.index_in(first[name].cast(pyarrow.string()), text_column(known))
+        there = first[name].cast(pyarrow.string())
+        if name == "policy":
+            names = there.unique().to_pylist()
+            there = text_column([known_label(label, known) for label in names]).take(
+                pyarrow.compute.index_in(there, text_column(names))
+            )
+        found = pyarrow.compute.index_in(there, text_column(known))
         if found.null_count:
             raise ValueError(f"column {name} has unknown names")
         places.append(found.to_numpy().astype(np.int64))

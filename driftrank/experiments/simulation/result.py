@@ -13,13 +13,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from driftrank import __version__
 from driftrank.engine import MEASURES
+from driftrank.environments.base import Environment
 from driftrank.experiments.simulation.caller import Comparison, caller_summary, groups, has_caller, windows
+from driftrank.experiments.simulation.environment_text import description, read_environment, write_environment
+from driftrank.experiments.simulation.labels import known_label
+from driftrank.experiments.simulation.run_world import RunWorld
 from driftrank.extras import need
 from driftrank.files import written, written_text
 from driftrank.reporting.arrow import column, dictionary_column, text_column
 from driftrank.reporting.table import Table
-from driftrank.validation import check_known
+from driftrank.validation import check_integer, check_known
 
 if TYPE_CHECKING:
     import pandas
@@ -32,15 +37,22 @@ if TYPE_CHECKING:
 _DETAILS = ("specs", "queries", "device", "busy", "stepped", "cores", "measures")
 
 
-@dataclass
+#: the key of the environment in the metadata of ``results.parquet``
+_ENVIRONMENT = "driftrank.environment"
+#: policies up to which a result is printed with its table
+_MOST_PRINTED = 60
+
+
+@dataclass(repr=False)
 class Result:
     """Cumulative regret, expected reward, clicks and alarms of every policy, query and run at every checkpoint.
 
-    Alarms are compared with the true changes: see :mod:`driftrank.engine.alarm_scoring`.
+    Alarms are compared with the true changes: see :mod:`driftrank.engine.alarm_scoring`. :meth:`world` has the world of
+    a run; :meth:`repeat` makes the runs again.
     """
 
-    labels: list[str]  #: policies
-    specs: list[str]  #: the same with their parameters
+    labels: list[str]  #: policies; a name that is unique may be used instead
+    specs: list[str]  #: the same, also in results of version 0.1.0, whose labels lack parameters
     queries: list[str]
     horizon: int
     runs: int
@@ -56,6 +68,8 @@ class Result:
     cores: int = 1
     seconds: float = 0.0
     measures: tuple[str, ...] = MEASURES  #: those of all environments, then those of this one
+    #: the environment itself; None in results of sweeps and leaderboards, and of version 0.1.0, once loaded
+    env: Environment | None = field(default=None, compare=False)
 
     def put(self, policy: int, query: str, runs: Sequence[int], measures: NDArray[np.float64], seconds: float) -> None:
         """Enter the measures (runs, checkpoints, measures) of some runs."""
@@ -165,6 +179,7 @@ class Result:
         return {
             "policies": policies,
             "environment": self.environment,
+            **({} if self.env is None else {"env": description(self.env), "k": self.env.k}),
             "breakpoints": self.breakpoints,
             "horizon": self.horizon,
             "runs": self.runs,
@@ -175,7 +190,54 @@ class Result:
             "seconds": round(self.seconds, 3),
         }
 
+    # -- the world -------------------------------------------------------------------------------------------------
+
+    def world(self, query: str | int = 0, run: int = 0) -> RunWorld:
+        """The world of a run: what attracted its users, the best lists and the breakpoints.
+
+        Worlds are drawn for every run and seed; those of ``result.env`` alone are of seed 0, unless another is given.
+        """
+        env = self._environment()
+        check_integer("run", run, 0, self.runs - 1)
+        return RunWorld(env, env.lookup(query)[0], run, self.seed, self.horizon)
+
+    def repeat(self, **changes: Any) -> Result:
+        """Make the same runs again; ``changes`` are arguments of :func:`driftrank.simulate`, ``runs=100`` for example.
+
+        The numbers are the same, also of a result that was loaded, if the version of driftrank is.
+        """
+        from driftrank.experiments.simulation.simulate import simulate
+
+        steps: Any = 100 if "horizon" in changes else self.checkpoints.tolist()
+        how = {"horizon": self.horizon, "runs": self.runs, "seed": self.seed, "checkpoints": steps} | changes
+        policies, environment = how.pop("policies", self.specs), how.pop("environment", None)
+        return simulate(policies, environment or self._environment(), **how)
+
+    def _environment(self) -> Environment:
+        if self.env is None:
+            raise ValueError(
+                f"env=None: the result was loaded without its environment; import {self.environment} before, if it is "
+                "yours, or set result.env"
+            )
+        return self.env
+
     # -- for people ------------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        n = len(self.labels)
+        head = (
+            f"<Result: {n} {'policy' if n == 1 else 'policies'} in {self.environment}, {len(self.queries)} "
+            f"{'query' if len(self.queries) == 1 else 'queries'}, {self.runs} {'run' if self.runs == 1 else 'runs'} of "
+            f"{self.horizon:,} steps, seed {self.seed}{'' if self.complete else ', not complete'}>"
+        )
+        return f"{head}\n{self.table()}" if n <= _MOST_PRINTED else head
+
+    def _repr_html_(self) -> str:
+        return self.table().to_html()
+
+    def to_latex(self) -> str:
+        """The table for a paper: a ``tabular`` with the rules of the package booktabs, without speeds."""
+        return self.table().without("M steps/s").to_latex()
 
     def table(self) -> Table:
         """Policies from best to worst; with alarms per run, false alarms and mean delay if any were raised, and with
@@ -223,15 +285,19 @@ class Result:
         return self.to_arrow().to_pandas()
 
     def save(self, directory: str | os.PathLike[str], *, metadata: Mapping[str, str] | None = None) -> Path:
-        """Write ``results.parquet`` (with ``metadata`` in it) and ``summary.json`` to a folder."""
+        """Write ``results.parquet`` and ``summary.json`` to a folder.
+
+        The metadata of ``results.parquet`` have the environment with its queries, and those given.
+        """
         need("plots", "pyarrow")
         import pyarrow.parquet
 
         folder = Path(directory)
         folder.mkdir(parents=True, exist_ok=True)
         with written(folder / "results.parquet") as path:
-            pyarrow.parquet.write_table(self.to_arrow().replace_schema_metadata(metadata), path, compression="zstd")
-        facts = {name: getattr(self, name) for name in _DETAILS}
+            about = self._about() | dict(metadata or {})
+            pyarrow.parquet.write_table(self.to_arrow().replace_schema_metadata(about), path, compression="zstd")
+        facts = {name: getattr(self, name) for name in _DETAILS} | {"driftrank": __version__}
         written_text(folder / "summary.json", json.dumps(self.summary() | {"details": facts}, indent=1) + "\n")
         return folder
 
@@ -250,15 +316,22 @@ class Result:
             steps = np.array(summary["policies"][labels[0]]["checkpoints"], np.int64)
             measures = tuple(details.get("measures", MEASURES))  # folders of 0.1.0 do not have it
             values = long_values(rows, labels, details["queries"], summary["runs"], steps, measures)
+            env = _saved_environment(rows.schema.metadata or {})
         except (OSError, ValueError, KeyError, IndexError, TypeError, pyarrow.ArrowException) as error:
             raise ValueError(f"{folder}: does not hold a readable result ({error})") from error
         return cls(
             labels, details["specs"], details["queries"], summary["horizon"], summary["runs"], summary["seed"], steps,
             summary["breakpoints"], details["device"], summary["environment"], values, details["busy"],
             details["stepped"], details["cores"], summary["seconds"], measures,
+            env,
         )  # fmt: skip
 
     # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _about(self) -> dict[str, str]:
+        """The metadata of the file of results."""
+        text = None if self.env is None else write_environment(self.env)
+        return {} if text is None else {_ENVIRONMENT: text}
 
     def _raised(self, label: str) -> bool:
         """True if a policy raised any alarm."""
@@ -287,8 +360,7 @@ class Result:
         return tuple(math.nan if value is None else value for value in values)
 
     def _policy(self, label: str) -> int:
-        check_known("policy", label, self.labels)
-        return self.labels.index(label)
+        return self.labels.index(known_label(label, self.labels))
 
     def place(self, step: int) -> int:
         """The index of a checkpoint."""
@@ -296,6 +368,15 @@ class Result:
         if place == len(self.checkpoints) or self.checkpoints[place] != step:
             raise ValueError(f"step={step!r}: is not one of the checkpoints")
         return place
+
+
+def _saved_environment(metadata: Mapping[bytes, bytes]) -> Environment | None:
+    """The environment in the metadata of a file; None if there is none, or if its class was not imported."""
+    text = metadata.get(_ENVIRONMENT.encode())
+    try:
+        return None if text is None else read_environment(text.decode())
+    except ValueError:
+        return None
 
 
 def run_rows(result: Result, places: Sequence[NDArray[Any]], values: NDArray[np.float64]) -> pyarrow.Table:

@@ -95,6 +95,26 @@ def environment_of(spec: str, model: str = "", /, **given: Any) -> Environment:
     return parse_environment(spec, **given)
 
 
+#: an environment, its class or its spec
+EnvironmentLike = Environment | type[Environment] | str
+
+
+def as_environment(given: EnvironmentLike, seed: int = 0) -> Environment:
+    """The environment that an object, a class or a spec stands for.
+
+    A class and a spec have the queries and positions of ``driftrank simulate``, if they take any: 10 queries of this
+    seed, and 3 positions.
+
+    >>> as_environment("Abrupt:period=500").period, as_environment("Abrupt").k
+    (500, 3)
+    """
+    if isinstance(given, type) and issubclass(given, Environment) and given.__name__ in registry.all():
+        given = given.__name__
+    if isinstance(given, str):
+        return EnvironmentSettings(env=given, seed=seed).environment()
+    return registry.read("environment", given, "Abrupt:period=5000")
+
+
 def split_files(spec: str) -> tuple[str, dict[str, str]]:
     """A spec without the files that it names, and these by parameter.
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,14 +17,16 @@ from driftrank.environments.base import Environment
 from driftrank.experiments.simulation.breakpoints import marked_breakpoints
 from driftrank.experiments.simulation.caller import has_caller
 from driftrank.experiments.simulation.caller_figure import caller_figure
+from driftrank.experiments.simulation.environment_text import description
 from driftrank.experiments.simulation.figure import regret_figure
 from driftrank.experiments.simulation.folder import Interrupted, Journal, RunFolder
+from driftrank.experiments.simulation.labels import labels_of
 from driftrank.experiments.simulation.result import Result
+from driftrank.experiments.simulation.settings import EnvironmentLike, as_environment
 from driftrank.files import written
-from driftrank.policies.base import Policy
-from driftrank.policies.registry import parse_policy
+from driftrank.policies.registry import PolicyLike, as_policies
 from driftrank.progress import Progress, chosen_progress
-from driftrank.validation import check_integer, check_text
+from driftrank.validation import check_integer
 
 FIGURE = "regret.png"
 #: in traffic, beside it
@@ -37,8 +37,8 @@ OnUnit = Callable[[str, Unit, NDArray[np.float64], float], None]
 
 
 def simulate(
-    policies: Policy | str | Iterable[Policy | str],
-    environment: Environment,
+    policies: PolicyLike | Iterable[PolicyLike],
+    environment: EnvironmentLike,
     *,
     horizon: int,
     runs: int = 1,
@@ -57,7 +57,10 @@ def simulate(
     Parameters
     ----------
     policies
-        Policies, or their specs such as ``"CascadeSWUCB:window=500"``.
+        Policies, their classes, or their specs such as ``"CascadeSWUCB:window=500"``.
+    environment
+        An environment; or its class or a spec such as ``"Abrupt:period=5000"``, which rank 3 of 10 items for the 10
+        queries of ``driftrank simulate``.
     horizon, runs
         Steps of a run, and runs of every query.
     seed
@@ -92,6 +95,7 @@ def simulate(
     >>> result.regret("CascadeUCB1") < result.regret("Random")
     True
     """
+    environment = as_environment(environment, seed)
     simulation = Simulation.prepare(policies, environment, horizon, runs, seed, checkpoints, device, threads)
     if folder is None:
         with ready(device) as place, simulation.bars(progress) as bars:
@@ -118,7 +122,7 @@ class Simulation:
     @classmethod
     def prepare(
         cls,
-        policies: Policy | str | Iterable[Policy | str],
+        policies: PolicyLike | Iterable[PolicyLike],
         environment: Environment,
         horizon: int,
         runs: int,
@@ -135,9 +139,7 @@ class Simulation:
         check_integer("seed", seed, 0, 2**63 - 1)
         if threads is not None:
             check_integer("threads", threads, 1)
-        given = [policies] if isinstance(policies, (Policy, str)) else list(policies)
-        check_text("policy", *(p for p in given if isinstance(p, str)))
-        chosen = [parse_policy(p) if isinstance(p, str) else p for p in given]
+        chosen = as_policies(policies)
         if not chosen:
             raise ValueError("policies: must name at least one")
         marks = marked_breakpoints(environment, horizon, runs, seed)
@@ -151,7 +153,7 @@ class Simulation:
             breakpoints=[step for step in marks if step in set(steps)], device=word_for(device),
             environment=type(environment).__name__,
             values=np.full((len(task.measures), len(chosen), len(environment.names), runs, len(steps)), np.nan),
-            busy=[0.0] * len(chosen), stepped=[0] * len(chosen), measures=task.measures,
+            busy=[0.0] * len(chosen), stepped=[0] * len(chosen), measures=task.measures, env=environment,
         )  # fmt: skip
         return cls(task, result, threads)
 
@@ -233,21 +235,11 @@ class Simulation:
             units = list(_units(wanted & missing, r.queries, size))
             if units:
                 ticks = _Ticks(bars, lines)
-                run_on(device, task, units, done, threads=self.threads, tick=ticks)
+                run_on(device, task, units, done, threads=self.threads, tick=ticks, note=bars.note)
                 ticks.show()
             missing &= ~wanted
         _skip(bars, lines, missing, task.horizon)
         r.seconds, r.cores = earlier + time.perf_counter() - begin, at_once(device, self.threads)
-
-
-def labels_of(policies: Sequence[Policy]) -> list[str]:
-    """The labels of policies in results: their names, or their specs if a name occurs more than once."""
-    names = Counter(type(p).__name__ for p in policies)
-    labels = [type(p).__name__ if names[type(p).__name__] == 1 else p.spec for p in policies]
-    twice = [label for label, n in Counter(labels).items() if n > 1]
-    if twice:
-        raise ValueError(f"policies: {twice[0]} occurs twice")
-    return labels
 
 
 def checkpoint_steps(horizon: int, wanted: int | Sequence[int], breakpoints: Iterable[int] = ()) -> tuple[int, ...]:
@@ -260,16 +252,6 @@ def checkpoint_steps(horizon: int, wanted: int | Sequence[int], breakpoints: Ite
         for step in steps:
             check_integer("checkpoints", step, 1, horizon)
     return tuple(sorted(step for step in {*steps, *breakpoints, horizon} if step >= 1))
-
-
-def description(environment: Environment) -> str:
-    """The name of an environment and its parameters, except those with default values."""
-    changed = [
-        f"{f.name}={getattr(environment, f.name)}"
-        for f in dataclasses.fields(environment)
-        if f.name != "queries" and getattr(environment, f.name) != f.default
-    ]
-    return type(environment).__name__ + (f":{','.join(changed)}" if changed else "")
 
 
 class _Ticks:

@@ -15,7 +15,7 @@ from driftrank.engine import Task
 from driftrank.environments.base import Environment
 from driftrank.experiments.sweeps.grid import parse_template
 from driftrank.policies.base import Policy
-from driftrank.policies.registry import parse_policy, registry
+from driftrank.policies.registry import PolicyLike, as_policy, parse_policy, registry
 from driftrank.validation import check_text
 
 #: types that can be written to text and files as they are
@@ -112,16 +112,16 @@ class Family:
         return {path: value for path, value in found.items() if value is not None}
 
 
-def families(policies: Policy | str | Iterable[Policy | str]) -> list[Family]:
+def families(policies: PolicyLike | Iterable[PolicyLike]) -> list[Family]:
     """Families: one for every spec, and one for all policies of a class that are given as objects."""
-    given = [policies] if isinstance(policies, (Policy, str)) else list(policies)
-    check_text("policy", *(policy for policy in given if isinstance(policy, str)))
     objects: dict[type[Policy], list[Policy]] = {}
     found: list[Family | type[Policy]] = []
-    for policy in given:
-        if isinstance(policy, str):
-            found.append(Family.read(policy))
+    for given in registry.several("policies", policies):
+        if isinstance(given, str):
+            check_text("policy", given)
+            found.append(Family.read(given))
             continue
+        policy = as_policy(given)
         if type(policy) not in objects:
             found.append(type(policy))
         objects.setdefault(type(policy), []).append(policy)
@@ -129,12 +129,10 @@ def families(policies: Policy | str | Iterable[Policy | str]) -> list[Family]:
 
 
 def labelled(found: Sequence[Family]) -> list[Family]:
-    """Families with labels: the policy's name, or as much more as makes it unique."""
-    labels = [family.spec for family in found]
-    fixed = [family.reference or family.points[0].spec for family in found]
-    for shorter in (fixed, [spec.partition(":")[0] for spec in fixed]):
-        often = Counter(shorter)
-        labels = [short if often[short] == 1 else label for short, label in zip(shorter, labels, strict=True)]
+    """Families with labels: the policy with the parameters that are set and not swept, or all of its spec."""
+    fixed = [family.points[0].spec if not family.parameters else family.reference or family.spec for family in found]
+    often = Counter(fixed)
+    labels = [short if often[short] == 1 else family.spec for short, family in zip(fixed, found, strict=True)]
     _check_once(labels)
     return [dataclasses.replace(family, label=label) for family, label in zip(found, labels, strict=True)]
 

@@ -110,7 +110,9 @@ def _template(name: str, text: str, where: str, registry: Registry[Any]) -> Temp
     hints = typing.get_type_hints(cls)
     known = {f.name for f in dataclasses.fields(cls) if f.init}
     pairs: list[tuple[str, str | Axis | Template]] = []
-    for key, value in read_pairs(text, where):
+    renamed = getattr(cls, "renamed", {})
+    for given, value in read_pairs(text, where):
+        key = renamed.get(given, given)
         hint = hints[key] if key in known else None  # unknown ones are reported when the spec is read
         options = list(typing.get_args(hint)) if isinstance(hint, types.UnionType) else [hint]
         pairs.append((key, _value(key, value, options, where, registry)))

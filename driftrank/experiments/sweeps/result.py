@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.engine import MEASURES
+from driftrank.experiments.simulation.labels import known_label
 from driftrank.experiments.simulation.result import Result, long_values
 from driftrank.experiments.sweeps.family import Family, Point
 from driftrank.experiments.sweeps.long_form import environment_columns, parameter_columns, tables
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Numbers = NDArray[np.float64]
+
+#: fields of results that are not in ``summary.json``
+_LEFT_OUT = ("values", "measures", "env")
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,7 @@ class Best:
         return parse_policy(self.spec)
 
 
-@dataclass
+@dataclass(repr=False)
 class Sweep:
     """Final regret of every setting of every policy in every environment.
 
@@ -109,8 +113,7 @@ class Sweep:
 
     def family(self, policy: str) -> Family:
         """The settings of a policy."""
-        check_known("policy", policy, self.policies)
-        return self.families[self.policies.index(policy)]
+        return self.families[self.policies.index(known_label(policy, self.policies))]
 
     def trial(self, environment: str) -> Trial:
         check_known("environment", environment, self.environments)
@@ -202,6 +205,14 @@ class Sweep:
         }
 
     # -- for people ------------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        made, wanted = self.runs
+        settings = sum(len(family.points) for family in self.families)
+        return f"<Sweep: {settings} settings, {made:,} of {wanted:,} runs of {self.horizon:,} steps>\n{self.table()}"
+
+    def _repr_html_(self) -> str:
+        return self.table().to_html()
 
     def table(self) -> Table:
         """The best setting of every policy in every environment, and the policy with its defaults (``by itself``).
@@ -397,7 +408,7 @@ class Sweep:
         trials = []
         for trial in self.trials:
             r = trial.result
-            result = {f.name: getattr(r, f.name) for f in dataclasses.fields(r) if f.name not in ("values", "measures")}
+            result = {f.name: getattr(r, f.name) for f in dataclasses.fields(r) if f.name not in _LEFT_OUT}
             result["checkpoints"] = r.checkpoints.tolist()
             recommended = {label: dict(values) for label, values in trial.recommended.items()}
             trials.append(

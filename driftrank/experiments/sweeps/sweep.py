@@ -12,14 +12,17 @@ from numpy.typing import NDArray
 
 from driftrank.engine.devices import Device, ready
 from driftrank.environments.base import Environment
+from driftrank.environments.registry import registry as known_environments
+from driftrank.experiments.simulation.environment_text import description
 from driftrank.experiments.simulation.folder import Journal, RunFolder
-from driftrank.experiments.simulation.simulate import Simulation, description
+from driftrank.experiments.simulation.settings import EnvironmentLike, as_environment
+from driftrank.experiments.simulation.simulate import Simulation
 from driftrank.experiments.sweeps.family import families, named_environments
 from driftrank.experiments.sweeps.halving import order, rounds
 from driftrank.experiments.sweeps.result import Sweep, Trial
+from driftrank.experiments.sweeps.settings import SweptEnvironments
 from driftrank.files import written
-from driftrank.policies.base import Policy
-from driftrank.policies.registry import parse_policy
+from driftrank.policies.registry import PolicyLike, parse_policy
 from driftrank.progress import Progress, chosen_progress
 
 #: the names of figures in a folder
@@ -27,8 +30,8 @@ FIGURES = "sweep-*.png"
 
 
 def sweep(
-    policies: Policy | str | Iterable[Policy | str],
-    environments: Environment | Iterable[Environment] | Mapping[str, Environment],
+    policies: PolicyLike | Iterable[PolicyLike],
+    environments: EnvironmentLike | Iterable[EnvironmentLike] | Mapping[str, EnvironmentLike],
     *,
     horizon: int,
     runs: int = 1,
@@ -54,7 +57,8 @@ def sweep(
         :mod:`driftrank.experiments.sweeps.grid`; or policies: those of one class are taken together, and the parameters
         in which they differ are the swept ones.
     environments
-        One or several; a dictionary gives them names.
+        One or several; a dictionary gives them names. A spec may have grids as well, ``"Abrupt:period={500;5000}"``;
+        its queries and positions are those of ``driftrank sweep``.
     horizon, runs, seed, device, threads, checkpoints, progress
         As in :func:`~driftrank.experiments.simulation.simulate`. There are fewer checkpoints, as there are many
         settings, and breakpoints are not among them.
@@ -107,8 +111,8 @@ class SweepPlan:
     @classmethod
     def make(
         cls,
-        policies: Policy | str | Iterable[Policy | str],
-        environments: Environment | Iterable[Environment] | Mapping[str, Environment],
+        policies: PolicyLike | Iterable[PolicyLike],
+        environments: EnvironmentLike | Iterable[EnvironmentLike] | Mapping[str, EnvironmentLike],
         horizon: int,
         runs: int,
         seed: int,
@@ -121,9 +125,11 @@ class SweepPlan:
         if not swept:
             raise ValueError("policies: must name at least one")
         if isinstance(environments, Mapping):
-            differing = named_environments(list(environments.values()), list(environments))
+            given = [as_environment(each, seed) for each in environments.values()]
+            differing = named_environments(given, list(environments))
         else:
-            given = [environments] if isinstance(environments, Environment) else list(environments)
+            given = [world for each in known_environments.several("environments", environments)
+                     for world in _worlds(each, seed)]  # fmt: skip
             differing = named_environments(given)
         if not differing:
             raise ValueError("environments: must name at least one")
@@ -195,3 +201,10 @@ class SweepPlan:
             for spec in (*(point.spec for point in family.points), family.reference or ""):
                 owner.setdefault(spec, family.label)
         return [owner[spec] for spec in specs]
+
+
+def _worlds(given: EnvironmentLike, seed: int) -> list[Environment]:
+    """The environments that an object, a class or a spec, which may have grids, stands for."""
+    if isinstance(given, str):
+        return SweptEnvironments(env=[given], seed=seed).environments()
+    return [as_environment(given, seed)]

@@ -19,7 +19,6 @@ The simulator is not needed: the users come from small cascade worlds.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 import tempfile
 import typing
@@ -30,6 +29,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from driftrank.contracts import checks_in, require
 from driftrank.kernels.rng import policy_key, run_key
 from driftrank.policies.base import Policy, RankingProblem
 from driftrank.policies.contract.worlds import ITEMS, WORLDS, clicks_of, random_and_best, users, worth
@@ -38,7 +38,7 @@ from driftrank.policies.learner.described import describe
 from driftrank.policies.learner.learner import Learner, load
 from driftrank.policies.learner.ranked_items import RankedItems
 from driftrank.policies.learner.shared_model import SharedModel
-from driftrank.policies.registry import parse_policy
+from driftrank.policies.registry import PolicyLike, as_policy, parse_policy
 
 #: the part of the gain from random lists to the best ones that a policy must reach in the worlds it claims
 MARGIN = 0.1
@@ -52,12 +52,13 @@ class Reference(Protocol):
     def update(self, t: int, ranking: Sequence[int], clicks: Sequence[int]) -> None: ...
 
 
-def check_policy(policy: Policy, reference: Callable[[int, int, int | None], Reference] | None = None) -> None:
+def check_policy(policy: PolicyLike, reference: Callable[[int, int, int | None], Reference] | None = None) -> None:
     """Run every check that applies. ``reference`` makes a plain version of the policy from L, K and the horizon.
 
     >>> from driftrank.policies.stationary.random import Random
     >>> check_policy(Random())
     """
+    policy = as_policy(policy)
     for check in applicable(policy).values():
         check(policy)
     if reference is not None:
@@ -93,7 +94,7 @@ def same_lists(
             attraction = generator.permutation(attraction)
         expected = [int(a) for a in plain.rank(t, policy_key(run_key(seed, "", 0), t))]
         ranking = learner.rank()
-        _require(list(ranking) == expected, f"step {t}: shows {list(ranking)}, its plain version {expected}")
+        require(list(ranking) == expected, f"step {t}: shows {list(ranking)}, its plain version {expected}")
         clicks = [int(u < attraction[a]) for u, a in zip(generator.random(K), expected, strict=True)]
         if generator.random() < 0.7:  # mostly the first click only, sometimes all of them
             clicks = [int(c and not any(clicks[:i])) for i, c in enumerate(clicks)]
@@ -108,8 +109,8 @@ def check_same_seed_same_run(policy: Policy) -> None:
     """Two learners with the same seed make the same lists and end in the same state, side by side."""
     first, second = _start(policy), _start(policy)
     for user in users(200):
-        _require(_step(first, user) == _step(second, user), f"different lists at step {first.steps}")
-    _require(_state(first) == _state(second), "different states after the same events")
+        require(_step(first, user) == _step(second, user), f"different lists at step {first.steps}")
+    require(_state(first) == _state(second), "different states after the same events")
 
 
 def check_rank_is_pure(policy: Policy) -> None:
@@ -118,11 +119,11 @@ def check_rank_is_pure(policy: Policy) -> None:
     for user in users(60):
         before = _state(learner)
         ranking, again = learner.rank(), learner.rank()
-        _require(ranking == again, f"step {learner.steps + 1}: two calls of rank made {ranking} and {again}")
-        _require(_bits(ranking.memo) == _bits(again.memo), "two calls of rank made different memos")
+        require(ranking == again, f"step {learner.steps + 1}: two calls of rank made {ranking} and {again}")
+        require(_bits(ranking.memo) == _bits(again.memo), "two calls of rank made different memos")
         learner.rank(ITEMS[:2])
         learner.scores()
-        _require(_state(learner) == before, f"step {learner.steps + 1}: rank or scores changed the state")
+        require(_state(learner) == before, f"step {learner.steps + 1}: rank or scores changed the state")
         learner.update(ranking, clicks_of(ranking, user))
 
 
@@ -159,17 +160,17 @@ def check_save_and_load_change_nothing(policy: Policy) -> None:
     with tempfile.TemporaryDirectory() as folder:
         learner.save(Path(folder) / "learner.npz")
         other = load(Path(folder) / "learner.npz")
-    _require(other.policy == policy, f"it was loaded as {other.policy.spec}")
-    _require(other.items == learner.items, "the items differ once loaded")
-    _require((other.k, other.steps) == (learner.k, learner.steps), "k or the steps differ once loaded")
-    _require(_state(other) == _state(learner), "the state differs once loaded")
+    require(other.policy == policy, f"it was loaded as {other.policy.spec}")
+    require(other.items == learner.items, "the items differ once loaded")
+    require((other.k, other.steps) == (learner.k, learner.steps), "k or the steps differ once loaded")
+    require(_state(other) == _state(learner), "the state differs once loaded")
     for user in users(100, seed=2):
-        _require(_step(learner, user) == _step(other, user), f"different lists at step {learner.steps}")
+        require(_step(learner, user) == _step(other, user), f"different lists at step {learner.steps}")
     for each in (learner, other):
         each.add_items(["bee", "zebra"])
     for user in users(30, seed=3):
-        _require(_step(learner, user) == _step(other, user), f"different lists after new items, step {learner.steps}")
-    _require(_state(other) == _state(learner), "the state differs some steps after loading")
+        require(_step(learner, user) == _step(other, user), f"different lists after new items, step {learner.steps}")
+    require(_state(other) == _state(learner), "the state differs some steps after loading")
 
 
 def check_permuted_items_behave_permuted(policy: Policy) -> None:
@@ -180,9 +181,9 @@ def check_permuted_items_behave_permuted(policy: Policy) -> None:
     first, second = _start(policy), _start(policy, order)
     for user in users(200):
         shown, other = first.rank(), second.rank()
-        _require(shown == other, f"step {first.steps + 1}: {shown}, but {other} with the items in another order")
+        require(shown == other, f"step {first.steps + 1}: {shown}, but {other} with the items in another order")
         other = first.rank(order)
-        _require(shown == other, f"step {first.steps + 1}: {shown}, but {other} with the candidates in another order")
+        require(shown == other, f"step {first.steps + 1}: {shown}, but {other} with the candidates in another order")
         for learner in (first, second):
             learner.update(learner.rank(), clicks_of(shown, user))
 
@@ -208,7 +209,7 @@ def check_late_and_lost_feedback(policy: Policy) -> None:
         for user in users(50):
             _step(first, user)
             second.update(list(second.rank()), clicks_of(second.rank(), user))
-        _require(_state(first) == _state(second), "it learns something else from a plain list than from its own")
+        require(_state(first) == _state(second), "it learns something else from a plain list than from its own")
 
 
 def check_feedback_forms_are_equivalent(policy: Policy) -> None:
@@ -228,7 +229,7 @@ def check_feedback_forms_are_equivalent(policy: Policy) -> None:
         ]
         for learner, form in zip(learners, forms, strict=True):
             learner.update(learner.rank(), **form)
-            _require(_state(learner) == _state(learners[0]), f"{form} has another effect than {forms[0]}")
+            require(_state(learner) == _state(learners[0]), f"{form} has another effect than {forms[0]}")
 
 
 def check_state_is_bounded(policy: Policy) -> None:
@@ -244,11 +245,11 @@ def check_state_is_bounded(policy: Policy) -> None:
         if n % 10 == 9:
             learner.remove_items([ITEMS[n % 5]])
             learner.add_items([ITEMS[n % 5]])
-    _require((learner._floats.size, learner._ints.size) == sizes, f"the state grew from {sizes}")
-    _require(learner.compiled.layout.sizes == sizes, "the layout grew although as many items were added as removed")
+    require((learner._floats.size, learner._ints.size) == sizes, f"the state grew from {sizes}")
+    require(learner.compiled.layout.sizes == sizes, "the layout grew although as many items were added as removed")
     for name, (whole, edge) in zip(("floats", "integers"), guards, strict=True):
         outside = np.concatenate((whole[:edge], whole[-edge:]))
-        _require(bool((outside == 77).all()), f"{name} were written outside of the state")
+        require(bool((outside == 77).all()), f"{name} were written outside of the state")
 
 
 def check_numbers_are_finite(policy: Policy) -> None:
@@ -259,7 +260,7 @@ def check_numbers_are_finite(policy: Policy) -> None:
         infinite = _infinite(learner)
         for user in crowd:
             ranking = learner.rank()
-            _require(not np.isnan(ranking.scores).any(), f"step {learner.steps + 1}: ranks by NaN")
+            require(not np.isnan(ranking.scores).any(), f"step {learner.steps + 1}: ranks by NaN")
             learner.update(ranking, clicks_of(ranking, user))
             _finite(learner, infinite)
 
@@ -272,16 +273,16 @@ def check_items_come_and_go(policy: Policy) -> None:
     left = [item for item in ITEMS if item not in ("cat", "elk")]
     for user in users(50, seed=1):
         _valid(_step(learner, user), left, 2)
-    _require("cat" not in learner.scores(), "a removed item still has a score")
+    require("cat" not in learner.scores(), "a removed item still has a score")
     learner.add_items(["yak", "zebra", "emu"])  # one more than were removed, so that the state must grow
-    _require(learner.rank(["emu"]) == ["emu"], "a new item is not shown although it is the only candidate")
+    require(learner.rank(["emu"]) == ["emu"], "a new item is not shown although it is the only candidate")
     unseen = {"yak", "zebra", "emu"}
     attraction = dict.fromkeys(left, 0.05) | dict.fromkeys(unseen, 0.8)
     for user in users(800, attraction, seed=2):
         ranking = _step(learner, user)
         _valid(ranking, [*left, "yak", "zebra", "emu"], 2)
         unseen -= set(ranking)
-    _require(not unseen or not policy.claims, f"new items were not shown once in 800 steps: {sorted(unseen)}")
+    require(not unseen or not policy.claims, f"new items were not shown once in 800 steps: {sorted(unseen)}")
     _finite(learner)
 
 
@@ -298,7 +299,7 @@ def check_item_that_returns_is_new(policy: Policy) -> None:
         learner.add_items(["ant", "yak"])  # one in its old slot, the other in an unused one
         scores = learner.scores()
         back, new = scores["ant"], scores["yak"]
-        _require(back == new, f"an item that was added again scores {back:g}, a new one {new:g}")
+        require(back == new, f"an item that was added again scores {back:g}, a new one {new:g}")
 
 
 def check_beats_random(policy: Policy) -> None:
@@ -307,11 +308,11 @@ def check_beats_random(policy: Policy) -> None:
     If it fails at first, it gets four times as many steps: some policies learn slowly.
     """
     for kind in policy.claims:
-        _require(kind in WORLDS, f"claims {kind!r}: known kinds of world are {', '.join(WORLDS)}")
+        require(kind in WORLDS, f"claims {kind!r}: known kinds of world are {', '.join(WORLDS)}")
         part = _gain(policy, kind, 1)
         if part <= MARGIN:
             part = _gain(policy, kind, 4)
-        _require(part > MARGIN, f"{kind} world: it gains {part:.0%} of what the best lists gain over random ones")
+        require(part > MARGIN, f"{kind} world: it gains {part:.0%} of what the best lists gain over random ones")
 
 
 def _gain(policy: Policy, kind: str, patience: int) -> float:
@@ -335,9 +336,9 @@ def _gain(policy: Policy, kind: str, patience: int) -> float:
 def check_spec_round_trips(policy: Policy) -> None:
     """The policy parsed from its spec is the same policy; so is a copy."""
     again = parse_policy(policy.spec)
-    _require(again == policy, f"{policy.spec!r} is parsed as {again!r}")
-    _require(policy.replace() == policy and hash(policy.replace()) == hash(policy), "a copy is not equal to it")
-    _require(type(policy)() == parse_policy(type(policy).__name__), "the name alone does not mean the defaults")
+    require(again == policy, f"{policy.spec!r} is parsed as {again!r}")
+    require(policy.replace() == policy and hash(policy.replace()) == hash(policy), "a copy is not equal to it")
+    require(type(policy)() == parse_policy(type(policy).__name__), "the name alone does not mean the defaults")
 
 
 def check_bad_values_are_refused(policy: Policy) -> None:
@@ -352,7 +353,7 @@ def check_bad_values_are_refused(policy: Policy) -> None:
             try:
                 policy.replace(**{name: value})
             except ValueError as error:
-                _require(name in str(error), f"{name}={value!r} is refused without naming {name}: {error}")
+                require(name in str(error), f"{name}={value!r} is refused without naming {name}: {error}")
             except Exception as error:
                 raise AssertionError(f"{name}={value!r} raises {error!r}, not a ValueError") from error
             else:
@@ -388,11 +389,11 @@ def check_prior_is_pure(policy: Policy) -> None:
         before = model.to_bytes()
         for ordered in (True, False):
             prior, again = (model.prior(describe(query, ITEMS, ordered=ordered, **_described(7))) for _ in range(2))
-            _require(_bits(prior.counts) == _bits(again.counts), "two calls gave different priors")
+            require(_bits(prior.counts) == _bits(again.counts), "two calls gave different priors")
             proper = np.isfinite(prior.counts).all() and (prior.counts > 0).all()
-            _require(bool(proper), f"not a proper prior: {prior.counts.tolist()}")
-            _require(0 <= prior.going_on <= 1, f"users go on with probability {prior.going_on:g}")
-        _require(model.to_bytes() == before, "giving a prior changed the model")
+            require(bool(proper), f"not a proper prior: {prior.counts.tolist()}")
+            require(0 <= prior.going_on <= 1, f"users go on with probability {prior.going_on:g}")
+        require(model.to_bytes() == before, "giving a prior changed the model")
         model.learn(ranking, clicks)
 
 
@@ -410,16 +411,16 @@ def check_folds_are_independent(policy: Policy) -> None:
         known = _described(n) if n % 3 else {}
         ranking = together[query].rank(ITEMS, **known)
         other = apart[query].rank(ITEMS, prior=model.prior(describe(query, ITEMS, **known)))
-        _require(ranking == other, f"{ranking}, but {other} with the prior alone")
+        require(ranking == other, f"{ranking}, but {other} with the prior alone")
         clicks = clicks_of(ranking, user)
         together[query].update(ranking, clicks)
         apart[query].update(other, clicks)
         lists.append((ranking, clicks))
     for ranking, clicks in lists:
         alone.learn(ranking, clicks)
-    _require(alone.to_bytes() == model.to_bytes(), "replayed from its lists, the shared model differs")
+    require(alone.to_bytes() == model.to_bytes(), "replayed from its lists, the shared model differs")
     for query in _QUERIES:
-        _require(_state(apart[query]) == _state(together[query]), "with the priors alone, a query's state differs")
+        require(_state(apart[query]) == _state(together[query]), "with the priors alone, a query's state differs")
 
 
 def check_state_of_observed_items_suffices(policy: Policy) -> None:
@@ -431,18 +432,13 @@ def check_state_of_observed_items_suffices(policy: Policy) -> None:
     some.shared, every.shared = models
     for user in users(200):
         shown, other = some.rank(ITEMS), every.rank(ITEMS)
-        _require(shown == other, f"step {some.steps + 1}: {shown}, but {other} if all items have a state")
+        require(shown == other, f"step {some.steps + 1}: {shown}, but {other} if all items have a state")
         some.update(shown, clicks_of(shown, user))
         every.update(other, clicks_of(other, user))
-    _require(set(some.items) <= set(ITEMS), "it has a state of items that were never candidates")
+    require(set(some.items) <= set(ITEMS), "it has a state of items that were never candidates")
 
 
 # -- helpers -----------------------------------------------------------------------------------------------------------
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise AssertionError(message)
 
 
 def _start(policy: Policy, items: Sequence[str] = ITEMS, k: int = 2, *, seed: int = 7, horizon: int = 1000) -> Learner:
@@ -496,7 +492,7 @@ def _state(learner: Learner) -> tuple[bytes, bytes]:
 
 def _valid(ranking: Sequence[Any], allowed: Sequence[str], k: int) -> None:
     good = len(ranking) == k and len(set(ranking)) == k and set(ranking) <= set(allowed)
-    _require(good, f"the list {list(ranking)} is not {k} distinct items of {list(allowed)}")
+    require(good, f"the list {list(ranking)} is not {k} distinct items of {list(allowed)}")
 
 
 def _infinite(learner: Learner) -> set[str]:
@@ -510,11 +506,11 @@ def _finite(learner: Learner, infinite: set[str] | None = None) -> None:
         infinite = _infinite(_start(learner.policy, horizon=learner.compiled.problem.horizon or 1000))
     views = learner.compiled.layout.views(learner._floats, learner._ints)
     for name, values in views.items():
-        _require(not np.isnan(values).any(), f"step {learner.steps}: {name} has NaN")
+        require(not np.isnan(values).any(), f"step {learner.steps}: {name} has NaN")
         if name not in infinite:
-            _require(not np.isinf(values).any(), f"step {learner.steps}: {name} has become infinite")
+            require(not np.isinf(values).any(), f"step {learner.steps}: {name} has become infinite")
     for item, score in learner.scores().items():
-        _require(not math.isnan(score), f"step {learner.steps}: the score of {item!r} is NaN")
+        require(not math.isnan(score), f"step {learner.steps}: the score of {item!r} is NaN")
 
 
 def _guarded(learner: Learner, name: str) -> tuple[NDArray[Any], int]:
@@ -533,24 +529,6 @@ def _parameters(policy: Policy) -> dict[str, tuple[Any, ...]]:
     return {f.name: typing.get_args(hints[f.name]) or (hints[f.name],) for f in fields if f.init}
 
 
-def _named(name: str, check: Callable[[Policy], None]) -> Callable[[Policy], None]:
-    """A check whose error names the policy and the check."""
-
-    @functools.wraps(check)
-    def run(policy: Policy) -> None:
-        try:
-            check(policy)
-        except Exception as error:
-            what = str(error) if isinstance(error, AssertionError) else repr(error)
-            raise AssertionError(f"{policy.spec}: {name}: {what}") from error
-
-    return run
-
-
 #: every check, by name
-CHECKS: dict[str, Callable[[Policy], None]] = {
-    name.removeprefix("check_"): _named(name.removeprefix("check_"), function)
-    for name, function in list(globals().items())
-    if name.startswith("check_") and name != "check_policy"
-}
+CHECKS: dict[str, Callable[[Policy], None]] = checks_in(globals(), "check_policy", lambda policy: policy.spec)
 _OF_ORACLES = {"spec_round_trips", "bad_values_are_refused", "oracle_does_not_learn"}

@@ -64,6 +64,10 @@ class CompiledPolicy:
         except TypeError:  # a parameter that cannot be hashed
             return cls.of(policy, problem)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the description: compiled code stays in its process."""
+        return _unpickled, (self.policy, self.problem, self.policy.version)
+
     @cached_property
     def estimates(self) -> bool:
         """True if the policy estimates attractions."""
@@ -140,6 +144,12 @@ def _unpacker(layout: Layout) -> Any:
 @lru_cache(maxsize=256)
 def _cached(policy: Policy, problem: RankingProblem) -> CompiledPolicy:
     return CompiledPolicy.of(policy, problem)
+
+
+def _unpickled(policy: Policy, problem: RankingProblem, version: int) -> CompiledPolicy:
+    """The policy of a pickled state, if it still has the version that the state was pickled with."""
+    policy.check_version(version)
+    return CompiledPolicy.cached(policy, problem)
 
 
 @cache

@@ -119,6 +119,10 @@ class Learner:
         )
         self._forget(self._free)
 
+    def __repr__(self) -> str:
+        query = f", query {self._where['query']!r}" if self._where["query"] else ""
+        return f"<Learner {self.policy.spec}: k={self.k}, {len(self._slot_of)} items, {self.steps} updates{query}>"
+
     # -- use -------------------------------------------------------------------------------------------------------
 
     @property

@@ -41,8 +41,7 @@ def check_format(header: Mapping[str, Any]) -> None:
 def policy_of(spec: str, version: int) -> Policy:
     """The policy of a saved state, if it still has the version that the state was written with."""
     policy = _parsed(spec)
-    if version != policy.version:
-        raise ValueError(f"a state of {policy.spec} version {version}, this is version {policy.version}")
+    policy.check_version(version)
     return policy
 
 

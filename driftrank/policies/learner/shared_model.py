@@ -76,6 +76,9 @@ class SharedModel:
         self._floats, self._ints = self.compiled.shared_layout.empty()
         self._call(templates.shared_init_step)
 
+    def __repr__(self) -> str:
+        return f"<SharedModel {self.policy.spec}>"
+
     def _compile(self) -> None:
         self.compiled = CompiledPolicy.cached(self.policy, _ANY_PROBLEM)
         if not self.compiled.shares:

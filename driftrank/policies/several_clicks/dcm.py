@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from driftrank.policies.base import Policy
@@ -31,25 +31,32 @@ class DCMPolicy(Placed):
 
     abstract: ClassVar[bool] = True
     click_model: ClassVar[str] = "DCM"
+    renamed: ClassVar[Mapping[str, str]] = {"termination": "stop_after_click"}
 
     #: the probability that a click at each position is the last, or other numbers in the same order
-    termination: tuple[float, ...] | str = "decreasing"
+    stop_after_click: tuple[float, ...] | str = "decreasing"
     feedback: str = "last"  # type: ignore[misc]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "termination", numbers_by_position("termination", self.termination, "decreasing"))
+        v = numbers_by_position("stop_after_click", self.stop_after_click, "decreasing")
+        object.__setattr__(self, "stop_after_click", v)
         super().__post_init__()
-        on_top = isinstance(self.termination, str) or self.termination[0] == max(self.termination)
+        on_top = isinstance(self.stop_after_click, str) or self.stop_after_click[0] == max(self.stop_after_click)
         if getattr(self, "initial", "") == "first_position" and not on_top:
             raise ValueError(
-                f"termination={self.termination!r}: cannot be combined with initial='first_position', which shows an "
-                "item at the top, where the best one is not placed"
+                f"stop_after_click={self.stop_after_click!r}: cannot be combined with initial='first_position', which "
+                "shows an item at the top, where the best one is not placed"
             )
 
+    @property
+    def termination(self) -> tuple[float, ...] | str:
+        """The old name of ``stop_after_click``."""
+        return self.stop_after_click
+
     def weights(self, K: int) -> Sequence[float]:
-        if isinstance(self.termination, str):
+        if isinstance(self.stop_after_click, str):
             return range(K, 0, -1)
-        return first_positions("termination", self.termination, K)
+        return first_positions("stop_after_click", self.stop_after_click, K)
 
 
 class DCMUCB(DCMPolicy, CascadeUCB1):
@@ -61,7 +68,7 @@ class DCMUCB(DCMPolicy, CascadeUCB1):
 
     Parameters
     ----------
-    termination
+    stop_after_click
         Probability that a click at each position is the last, or any numbers in the same order, at least K;
         ``"decreasing"``: larger for higher positions.
     exploration, initial
@@ -74,7 +81,7 @@ class DCMUCB(DCMPolicy, CascadeUCB1):
     Examples
     --------
     >>> import driftrank as dr
-    >>> learner = dr.DCMUCB(termination=(0.2, 0.9)).start(items=["a", "b"], k=2, seed=0)
+    >>> learner = dr.DCMUCB(stop_after_click=(0.2, 0.9)).start(items=["a", "b"], k=2, seed=0)
     >>> learner.update(["a", "b"], clicks=[1, 0])
     >>> learner.rank()  # b was not examined; the first choice is placed where users leave
     ['a', 'b']
@@ -95,7 +102,7 @@ class DCMKLUCB(DCMPolicy, CascadeKLUCB):
 
     Parameters
     ----------
-    termination
+    stop_after_click
         :math:`v`, the probability that a click at each position is the last, or any numbers in the same order, at least
         K; ``"decreasing"``: larger for higher positions.
     c, initial
@@ -116,7 +123,7 @@ class DCMKLUCB(DCMPolicy, CascadeKLUCB):
     Examples
     --------
     >>> import driftrank as dr
-    >>> learner = dr.DCMKLUCB(termination=(0.2, 0.3, 0.9)).start(items=["a", "b", "c", "d"], k=3, seed=0)
+    >>> learner = dr.DCMKLUCB(stop_after_click=(0.2, 0.3, 0.9)).start(items=["a", "b", "c", "d"], k=3, seed=0)
     >>> for _ in range(50):
     ...     learner.update(["d", "c", "b"], clicks=[0, 1, 0])  # b is below the last click and not counted
     >>> learner.rank()[::-1]  # never seen, so they come first, where users leave
@@ -133,7 +140,7 @@ class DCMDUCB(DCMPolicy, CascadeDUCB):
 
     Parameters
     ----------
-    termination
+    stop_after_click
         Probability that a click at each position is the last, or any numbers in the same order, at least K;
         ``"decreasing"``: larger for higher positions.
     discount, half_life, n_breakpoints, epsilon, unseen, clock, first_horizon, restart
@@ -162,7 +169,7 @@ class DCMDKLUCB(DCMPolicy, CascadeDKLUCB):
 
     Parameters
     ----------
-    termination
+    stop_after_click
         Probability that a click at each position is the last, or any numbers in the same order, at least K;
         ``"decreasing"``: larger for higher positions.
     discount, half_life, n_breakpoints, clock, first_horizon, restart
@@ -191,7 +198,7 @@ class DCMSWUCB(DCMPolicy, CascadeSWUCB):
 
     Parameters
     ----------
-    termination
+    stop_after_click
         Probability that a click at each position is the last, or any numbers in the same order, at least K;
         ``"decreasing"``: larger for higher positions.
     window, capacity, n_breakpoints, epsilon, unseen, first_horizon, restart
@@ -221,7 +228,7 @@ class DCMSWKLUCB(DCMPolicy, CascadeSWKLUCB):
 
     Parameters
     ----------
-    termination
+    stop_after_click
         Probability that a click at each position is the last, or any numbers in the same order, at least K;
         ``"decreasing"``: larger for higher positions.
     window, capacity, n_breakpoints, first_horizon, restart
@@ -258,7 +265,7 @@ class GLRTDCMKLUCB(DCMPolicy, GLRTCascadeKLUCB):
 
     Parameters
     ----------
-    termination
+    stop_after_click
         Probability that a click at each position is the last, or any numbers in the same order, at least K;
         ``"decreasing"``: larger for higher positions.
     explore, delta, c, schedule, restart, n_breakpoints, threshold, every
@@ -279,7 +286,7 @@ class GLRTDCMKLUCB(DCMPolicy, GLRTCascadeKLUCB):
     """
 
     def make_base(self) -> Policy:
-        return _RestartableDCMKLUCB(**self.shared("c", "termination"))
+        return _RestartableDCMKLUCB(**self.shared("c", "stop_after_click"))
 
     def kernels(self) -> PolicyKernels:
         return ChangeDetection.kernels(self)  # the base places its items, and a forced item goes to the top

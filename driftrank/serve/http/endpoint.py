@@ -6,6 +6,7 @@ import base64
 import binascii
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from starlette.datastructures import URL
 from starlette.requests import Request
@@ -130,6 +131,16 @@ def caller(request: Request) -> str:
     """The sender of a request, for the log of operations."""
     key = _presented(request.scope[HEADERS], page=False)
     return "no key" if key is None else f"key {hashed(key)[7:15]}"
+
+
+#: the parameter of routes that are about one arm of a ranker
+ARM: dict[str, dict[str, Any]] = {
+    "arm": {"schema": {"type": "string"}, "description": "An arm of the ranker's settings; by default its own."}
+}
+
+
+def arm_of(request: Request) -> str:
+    return request.query_params.get("arm", "")
 
 
 def count_array(request: Request, n: int) -> None:

@@ -22,6 +22,7 @@ TITLES = {
     "Host refused": 403,
     "Key refused": 403,
     "Origin refused": 403,
+    "No such arm": 404,
     "No such event": 404,
     "No such operation": 404,
     "No such query": 404,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from driftrank.serve.log.entries import entry_of
 from driftrank.serve.log.records import Activated, Clicked, Final, Ranked, decode
 from driftrank.serve.log.store.base import LogEntry, Store, open_store
-from driftrank.serve.log.store.shared import NewEntry, SharedStore, query_key
+from driftrank.serve.log.store.shared import NewEntry, SharedStore
 
 _CHUNK = 2_000
 
@@ -52,20 +53,15 @@ class _Places:
     """Finds for every entry of a log the query and the impression that it is about."""
 
     def __init__(self) -> None:
-        self._queries: dict[int, int] = {}  # of impressions without an end: by number, the key
+        self._open: dict[int, Ranked] = {}  # impressions without an end, by number; only what is needed of them
 
     def __call__(self, entry: LogEntry) -> NewEntry:
         record = decode(entry.body)
-        query = getattr(record, "query", None)
-        if query is not None:
-            key = query_key(f"q/{record.ranker}/{query}")
-            if isinstance(record, Ranked):
-                self._queries[entry.seq] = key
-            return NewEntry(entry.id, entry.body, key)
-        if isinstance(record, Final | Clicked | Activated):
+        if isinstance(record, Ranked):
+            slim = Ranked(record.ranker, record.query, record.event_id, record.time, 0, [], "", 0, arm=record.arm)
+            self._open[entry.seq] = slim
+        elif isinstance(record, Final | Clicked | Activated):
             impression = int(entry.id.split("/")[2])
-            key = self._queries.get(impression, 0)
-            if isinstance(record, Final):
-                self._queries.pop(impression, None)
-            return NewEntry(entry.id, entry.body, key, impression)
-        return NewEntry(entry.id, entry.body)
+            about = self._open.pop(impression, None) if isinstance(record, Final) else self._open.get(impression)
+            return entry_of(entry.id, entry.body, record, about, impression)
+        return entry_of(entry.id, entry.body, record)

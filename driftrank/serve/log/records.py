@@ -5,6 +5,9 @@ Tags and the names in the stored JSON are a promise: a later version reads the s
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+
 from msgspec import UNSET, Struct, UnsetType, field, json, structs
 
 from driftrank.wire import ItemId, RankerSettings
@@ -25,7 +28,7 @@ class Ranked(Struct, frozen=True, tag="ranked", tag_field="kind", omit_defaults=
     why: str  #: a letter for each item shown
     key: int  #: of the randomness
     score: list[float | None] = []
-    arm: str = "live"  #: live, shadow, safe or holdout
+    arm: str = "live"  #: live, shadow, safe, holdout or the name of an arm
     #: the candidates; None: all items of the query. If the policy has a shared model, only those with a state.
     items: list[ItemId] | None = None
     features: list[list[float]] | None = None  #: of the candidates
@@ -44,6 +47,12 @@ class Ranked(Struct, frozen=True, tag="ranked", tag_field="kind", omit_defaults=
     #: all candidates, unless they are in ``items`` or in another record; never used for learning
     candidates: list[ItemId] | None = None
     offered_by: int = 0  #: the record of an impression of this query that has the same candidates (0: this one)
+    share: float = 0.0  #: the probability of the arm when it was assigned (0: there was one arm only)
+    subject: int = 0  #: a hash of the subject (0: none was given)
+    same: int = 0  #: a digest of subject, query and candidates, if the list is to be the same for some time
+    repeats: int = 0  #: the record of the list that is shown again
+    offset: int = 0  #: positions above it, of earlier pages
+    above: list[ItemId] = []  #: the items above it, if it is not the first page
 
 
 class Activated(Struct, frozen=True, tag="activated", tag_field="kind"):
@@ -63,6 +72,7 @@ class Clicked(Struct, frozen=True, tag="clicked", tag_field="kind", omit_default
     clicks: list[int]  #: positions, from 1, ascending
     shown: int | None = None
     client_time: float | str | None = field(name="said", default=None)
+    values: list[tuple[int, float]] = []  #: positions and their values, ascending; empty: clicks, of value 1
 
 
 class Final(Struct, frozen=True, tag="final", tag_field="kind", omit_defaults=True):
@@ -75,9 +85,15 @@ class Final(Struct, frozen=True, tag="final", tag_field="kind", omit_defaults=Tr
     clicks: list[int] = []
     shown: int | None = None
     client_time: float | str | None = field(name="said", default=None)
+    values: list[tuple[int, float]] = []  #: as in Clicked; what was drawn to be a click is in clicks
     #: by the end of the feedback window: clicks collected up to this record count, also those that came after it was
     #: written and before it was in the log
     window_over: bool = field(name="over", default=False)
+
+    @property
+    def value(self) -> float:
+        """The sum of the values of its clicks."""
+        return math.fsum(value for _, value in self.values) if self.values else float(len(self.clicks))
 
 
 class Withdrawn(Struct, frozen=True, tag="withdrawn", tag_field="kind"):
@@ -111,6 +127,7 @@ class Warm(Struct, frozen=True, tag="warm", tag_field="kind", omit_defaults=True
     memo: bytes | None = None
     key: int = 0
     described: bytes | None = None  #: as in an impression
+    arm: str = ""  #: that learns from it; empty: the ranker's own
 
 
 class RankerSet(Struct, frozen=True, tag="ranker", tag_field="kind"):
@@ -148,21 +165,23 @@ class Reset(Struct, frozen=True, tag="reset", tag_field="kind", omit_defaults=Tr
     undoes: int = 0
 
 
-class Imported(Struct, frozen=True, tag="imported", tag_field="kind"):
+class Imported(Struct, frozen=True, tag="imported", tag_field="kind", omit_defaults=True):
     """The state of a query was imported."""
 
     ranker: str
     query: str
     time: float
     state: bytes
+    arm: str = ""  #: that it is a query of; empty: the ranker's own
 
 
-class SharedImported(Struct, frozen=True, tag="shared-imported", tag_field="kind"):
+class SharedImported(Struct, frozen=True, tag="shared-imported", tag_field="kind", omit_defaults=True):
     """The shared model of a ranker was restored."""
 
     ranker: str
     time: float
     state: bytes
+    arm: str = ""  #: that it is the model of; empty: the ranker's own
 
 
 #: clicks on an impression so far, and the number of items shown; None: all
@@ -176,11 +195,12 @@ def collected_with(before: Collected | None, record: Clicked) -> Collected:
     return sorted({*clicks, *record.clicks}), shown
 
 
-def with_collected(final: Final, collected: Collected | None) -> Final:
-    """The end of an impression with the clicks that were collected before it, if it is that of its feedback window."""
+def with_collected(final: Final, collected: Collected | None, values: Mapping[int, float] | None) -> Final:
+    """The end of an impression with what was collected before it, if it is that of its feedback window."""
     if collected is None or not final.window_over:
         return final
-    return structs.replace(final, how="feedback", clicks=collected[0], shown=collected[1])
+    clicks, shown = collected
+    return structs.replace(final, how="feedback", clicks=clicks, shown=shown, values=sorted((values or {}).items()))
 
 
 Record = (
@@ -220,6 +240,10 @@ def final_id(ranker: str, event_id: str, impression: int) -> str:
     return f"f/{ranker}/{impression}/{event_id}"
 
 
-def clicked_id(ranker: str, event_id: str, impression: int, clicks: list[int], shown: int | None) -> str:
+def clicked_id(
+    ranker: str, event_id: str, impression: int, clicks: list[int], shown: int | None,
+    values: Sequence[tuple[int, float]] = (),
+) -> str:  # fmt: skip
     """The same clicks sent again are the same record."""
-    return f"c/{ranker}/{impression}/{','.join(map(str, clicks))};{shown or ''}/{event_id}"
+    worth = "".join(f";{position}={value!r}" for position, value in values)
+    return f"c/{ranker}/{impression}/{','.join(map(str, clicks))};{shown or ''}{worth}/{event_id}"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import NamedTuple, Self
 
 from msgspec import UNSET, Struct, UnsetType, field, msgpack
 
+from driftrank.serve.state.arms import Arm
 from driftrank.serve.state.changes import Change
+from driftrank.serve.state.experiment import Experiment
 from driftrank.serve.state.ranker import Ranker
+from driftrank.serve.state.stable_lists import StableLists
 from driftrank.serve.state.traffic import QueryTraffic, Traffic
 from driftrank.serve.state.waiting import WaitingImpressions
 from driftrank.wire import OperationKind, RankerSettings
@@ -34,6 +37,17 @@ class DoneOperation(Struct, frozen=True, omit_defaults=True):
     created: int = 0  #: the record that created the ranker
 
 
+class _SavedArm(Struct):
+    since: int
+    queries: int
+    impressions: int
+    steps: int
+    clicks: int
+    value: float
+    shared: int
+    sizes: list[tuple[int, int]]
+
+
 class _SavedRanker(Struct):
     """The names in the stored bytes are a promise."""
 
@@ -53,6 +67,11 @@ class _SavedRanker(Struct):
     sizes: list[tuple[int, int]] | UnsetType = UNSET
     traffic: dict[str, QueryTraffic] | UnsetType = UNSET
     changes: list[Change] | UnsetType = UNSET
+    value: float | UnsetType = UNSET  #: of clicks, if it is another number
+    values: dict[int, dict[int, float]] | UnsetType = UNSET
+    arms: dict[str, _SavedArm] | UnsetType = UNSET
+    experiment: Experiment | UnsetType = UNSET
+    stable: bytes | UnsetType = UNSET
     history: list[tuple[int, int, float]] | UnsetType = UNSET
 
 
@@ -77,6 +96,10 @@ class Checkpoint(NamedTuple):
                 r.created, r.settings, r.since, r.queries, r.impressions, r.steps, r.clicks, r.waiting.to_bytes(),
                 r.collected, r.deferred, r.chosen, r.shared_seq or UNSET, r.withdrawn or UNSET,
                 r.sizes or UNSET, r.traffic.queries or UNSET, r.changes or UNSET,
+                r.value if r.value != r.clicks else UNSET, r.values or UNSET,
+                {arm: _saved_arm(its) for arm, its in r.arms.items()} or UNSET,
+                UNSET if r.experiment.is_new(r.created) else r.experiment,
+                r.stable_lists.to_bytes() if len(r.stable_lists) else UNSET,
                 r.history if len(r.history) > 1 else UNSET,
             )
             for name, r in self.rankers.items()
@@ -100,7 +123,27 @@ def _ranker(name: str, saved: _SavedRanker) -> Ranker:
     out.withdrawn, out.sizes = saved.withdrawn or {}, saved.sizes or []
     out.history = saved.history or [(saved.since, saved.settings.k, out.item_retention)]
     out.traffic, out.changes = Traffic(saved.traffic or {}), saved.changes or []
+    out.value = float(saved.clicks) if saved.value is UNSET else saved.value
+    out.values = saved.values or {}
+    for arm, its in (saved.arms or {}).items():
+        _restore_arm(out.arms[arm], its)
+    if saved.experiment is not UNSET:
+        out.experiment = saved.experiment
+    if saved.stable is not UNSET:
+        out.stable_lists = StableLists.from_bytes(saved.stable)
     return out
+
+
+def _saved_arm(arm: Arm) -> _SavedArm:
+    return _SavedArm(
+        arm.since, arm.queries, arm.impressions, arm.steps, arm.clicks, arm.value, arm.shared_seq, arm.sizes
+    )
+
+
+def _restore_arm(arm: Arm, saved: _SavedArm) -> None:
+    arm.since, arm.sizes, arm.shared_seq = saved.since, saved.sizes, saved.shared
+    arm.queries, arm.impressions, arm.steps = saved.queries, saved.impressions, saved.steps
+    arm.clicks, arm.value = saved.clicks, saved.value
 
 
 def shared_name(ranker: str) -> str:
@@ -116,17 +159,26 @@ class Counts(NamedTuple):
     """
 
     seq: int
-    of: dict[str, tuple[int, int, int, int]]  #: queries, impressions, steps, clicks
+    of: dict[
+        str, list[int | float]
+    ]  #: by owner: queries, impressions, steps, clicks, and value if it is another number
 
     @classmethod
     def from_bytes(cls, seq: int, body: bytes) -> Self:
-        return cls(seq, msgpack.decode(body, type=dict[str, tuple[int, int, int, int]]))
+        return cls(seq, msgpack.decode(body, type=dict[str, list[int | float]]))
 
-    def restore(self, rankers: Mapping[str, Ranker]) -> None:
-        for name, ranker in rankers.items():
-            if name in self.of:
-                ranker.queries, ranker.impressions, ranker.steps, ranker.clicks = self.of[name]
+    def restore(self, arms: Iterable[Arm]) -> None:
+        for arm in arms:
+            if arm.owner in self.of:
+                counts = self.of[arm.owner]
+                arm.queries, arm.impressions, arm.steps, arm.clicks = map(int, counts[:4])
+                arm.value = float(counts[-1]) if len(counts) > 4 else float(arm.clicks)
 
 
-def counts_of(rankers: Mapping[str, Ranker]) -> bytes:
-    return msgpack.encode({name: (r.queries, r.impressions, r.steps, r.clicks) for name, r in rankers.items()})
+def counts_of(arms: Iterable[Arm]) -> bytes:
+    return msgpack.encode(
+        {
+            a.owner: [a.queries, a.impressions, a.steps, a.clicks, *([a.value] if a.value != a.clicks else [])]
+            for a in arms
+        }
+    )

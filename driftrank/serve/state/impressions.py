@@ -37,7 +37,7 @@ class Impression:
         self.ended_by: int | None = None  #: its record, which a replay may not have reached yet
         self.delivered = False  #: the answer was sent, as far as this process knows
         rows = ranked.features or ()
-        ids = len(ranked.shown) + len(ranked.items or ()) + len(ranked.candidates or ())
+        ids = len(ranked.shown) + len(ranked.items or ()) + len(ranked.candidates or ()) + len(ranked.above)
         self.nbytes = 1000 + 100 * ids + sum(60 + 32 * len(row) for row in rows)  #: in memory, about
 
 
@@ -96,6 +96,18 @@ class Impressions:
         }
         entries |= self._store.find([id for ids in later.values() for id in ids]) if later else {}
         return [_impression(entries, name, *later[name]) if name in later else None for name in names]
+
+    def record(self, seq: int) -> Ranked | None:
+        """The impression of a record; None if the log has forgotten it."""
+        found = self._by_opening.get(seq)
+        if found is not None:
+            return found.ranked
+        try:
+            entries = self._store.read(seq - 1, 1)
+        except StoreDamaged:  # as good as forgotten
+            return None
+        record = decode(entries[0].body) if entries and entries[0].seq == seq else None
+        return record if isinstance(record, Ranked) else None
 
     def opened_by(self, openings: list[int], created: int) -> list[Impression]:
         """The impressions whose feedback windows these records opened, ascending; without unreadable ones."""

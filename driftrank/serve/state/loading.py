@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from driftrank.serve.log.records import Activated, Clicked, Final, Ranked, Record, decode
 from driftrank.serve.log.store.base import LogEntry, Snapshot
 from driftrank.serve.log.store.shared import Loaded
+from driftrank.serve.state.arms import Arm
 from driftrank.serve.state.held_queries import HeldQueries
 from driftrank.serve.state.query import Query
 from driftrank.serve.state.ranker import Ranker
@@ -29,8 +30,8 @@ class _Nothing:
         return None
 
 
-def load_query(ranker: Ranker, name: str, loaded: Loaded) -> Query | None:
-    """The query as it is after the last of its entries; None if it does not exist.
+def load_query(ranker: Ranker, arm: Arm, name: str, loaded: Loaded) -> Query | None:
+    """The query of an arm as it is after the last of its entries; None if it does not exist.
 
     Each record is folded by :class:`State` itself, with the settings that the ranker had then. Entries up to the
     snapshot are there for their impressions only.
@@ -39,7 +40,7 @@ def load_query(ranker: Ranker, name: str, loaded: Loaded) -> Query | None:
     state.replaying = True
     assert isinstance(state.queries, HeldQueries)
     state.rankers[ranker.name] = then = ranker.for_query()
-    key, after = (ranker.name, name), loaded.snapshot.seq if loaded.snapshot else ranker.since
+    key, after = (arm.owner, name), loaded.snapshot.seq if loaded.snapshot else arm.since
     for entry in loaded.entries:
         record = decode(entry.body)
         if not _is_about(state, record, name):  # another query whose key is the same by chance

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from driftrank.policies.base import Policy
 from driftrank.serve.log.records import Clicked, Final
 from driftrank.serve.state.impressions import Impression
+from driftrank.serve.state.rewards import Reported
 from driftrank.wire import FeedbackResult
 
 _OVER = "the feedback window is over"
@@ -23,12 +24,12 @@ def withdrawn(event_id: str) -> FeedbackResult:
 
 
 def unrecorded(
-    impression: Impression, window: float, now: float, clicks: list[int], shown: int | None, *, collected: bool = False
+    impression: Impression, window: float, now: float, reported: Reported, *, collected: bool = False
 ) -> FeedbackResult | None:
     """The outcome of feedback that changes nothing; None if it is to be recorded. ``collected``: there are clicks."""
-    event_id = impression.ranked.event_id
+    event_id, shown = impression.ranked.event_id, reported.shown
     if impression.final is not None:
-        return after_end(impression.final, clicks, shown)
+        return after_end(impression.final, reported)
     if impression.opened_by is None:
         if shown == 0:
             return None
@@ -40,17 +41,23 @@ def unrecorded(
     return None
 
 
-def after_end(final: Final, clicks: list[int], shown: int | None) -> FeedbackResult:
+def after_end(final: Final, reported: Reported) -> FeedbackResult:
     """Feedback on an impression that has ended."""
     if final.how == "withdrawn":
-        if shown == 0:
+        if reported.shown == 0:
             return withdrawn(final.event_id)
         return FeedbackResult(final.event_id, "refused", detail="the ranking was taken back before")
     if final.how != "feedback":
         return FeedbackResult(final.event_id, "late", detail=_OVER)
-    if (final.clicks, final.shown) == (clicks, shown):
-        return FeedbackResult(final.event_id, "duplicate", len(clicks))
-    return FeedbackResult(final.event_id, "refused", len(final.clicks), "other clicks were counted before")
+    if reported.is_final(final):
+        return FeedbackResult(final.event_id, "duplicate", len(final.clicks), value=_value(final))
+    return FeedbackResult(
+        final.event_id, "refused", len(final.clicks), "other clicks were counted before", value=_value(final)
+    )
+
+
+def _value(final: Final) -> float | None:
+    return final.value if final.values else None
 
 
 def repeated(record: Clicked | Final, impression: Impression, *, reset: bool) -> FeedbackResult:
@@ -58,7 +65,7 @@ def repeated(record: Clicked | Final, impression: Impression, *, reset: bool) ->
     if isinstance(record, Clicked):
         return _forgotten(record) if reset else FeedbackResult(record.event_id, "duplicate", len(record.clicks))
     assert impression.final is not None, "the end of an impression has one id in the log"
-    return after_end(impression.final, record.clicks, record.shown)
+    return after_end(impression.final, Reported(record.clicks, record.shown, record.values))
 
 
 def unused(policy: Policy, clicks: Sequence[int]) -> str | None:
@@ -69,15 +76,18 @@ def unused(policy: Policy, clicks: Sequence[int]) -> str | None:
 
 
 def collected(
-    record: Clicked, impression: Impression, clicks: list[int] | None, *, reset: bool, policy: Policy
-) -> FeedbackResult:
-    """Clicks that were folded; ``clicks`` are all those collected, None if the feedback window was over."""
+    record: Clicked, impression: Impression, clicks: list[int] | None, *, reset: bool, policy: Policy,
+    value: float | None = None,
+) -> FeedbackResult:  # fmt: skip
+    """Clicks that were folded; ``clicks`` are all those collected, None if the feedback window was over, ``value`` is
+    that of all of them if values were given.
+    """
     if reset:
         return _forgotten(record)
     if clicks is not None:
-        return FeedbackResult(record.event_id, "collected", len(clicks), warning=unused(policy, clicks))
+        return FeedbackResult(record.event_id, "collected", len(clicks), warning=unused(policy, clicks), value=value)
     if impression.final is not None:
-        return after_end(impression.final, record.clicks, record.shown)
+        return after_end(impression.final, Reported(record.clicks, record.shown, record.values))
     return FeedbackResult(record.event_id, "late", detail=_OVER)
 
 
@@ -90,11 +100,11 @@ def counted(
     if not waited:
         return FeedbackResult(record.event_id, "late", detail=_OVER)
     if holdout:
-        return FeedbackResult(record.event_id, "holdout", len(record.clicks))
+        return FeedbackResult(record.event_id, "holdout", len(record.clicks), value=_value(record))
     if reset:
         return _forgotten(record)
     detail, warning = error and f"not learnt: {error}", unused(policy, record.clicks)
-    return FeedbackResult(record.event_id, "counted", len(record.clicks), detail, warning)
+    return FeedbackResult(record.event_id, "counted", len(record.clicks), detail, warning, _value(record))
 
 
 def _forgotten(record: Clicked | Final) -> FeedbackResult:

@@ -70,12 +70,16 @@ class _SavedWithChanges(_SavedWithDescriptions, array_like=True):
     offered: Offered | None = None
 
 
+class _SavedWithValue(_SavedWithChanges, array_like=True):
+    value: float = -1.0  # negative: that of its clicks
+
+
 class Query:
     """The state of one query. Changed only by folding records."""
 
     __slots__ = (
         "all_seen", "change_times", "clicks", "described", "estimates", "impressions", "learner", "nbytes", "now",
-        "offered", "places", "resized", "seen", "seq", "since", "sweep", "version",
+        "offered", "places", "resized", "seen", "seq", "since", "sweep", "value", "version",
     )  # fmt: skip
 
     def __init__(self, learner: Learner, since: int) -> None:
@@ -86,6 +90,7 @@ class Query:
         self.version = 0  #: incremented by every change
         self.impressions = 0
         self.clicks = 0
+        self.value = 0.0  #: the sum of the values of these clicks
         self.now = 0.0  #: the time of the last update
         self.seen: dict[ItemId, float] = {}  #: when an item was last offered; the items of the learner
         self.places: dict[ItemId, int] = {}  #: where the caller had it when it was last shown, if there is an order
@@ -183,9 +188,10 @@ class Query:
 
     def learn(
         self, ranking: Sequence[ItemId], clicks: Sequence[int], now: float, *, items: Sequence[ItemId] | None = None,
-        features: list[list[float]] | None = None,
+        features: list[list[float]] | None = None, value: float | None = None,
     ) -> list[FoundChange]:  # fmt: skip
-        """Update the learner with the clicked positions of a ranking. ``items`` have these ``features``.
+        """Update the learner with the clicked positions of a ranking. ``items`` have these ``features``; ``value`` is
+        that of the clicks if they are not worth 1 each.
 
         Returns the changes that it detected.
         """
@@ -206,6 +212,7 @@ class Query:
             self._observe(ranking, now, added=any(item in learner for item in new))
         self.now = now
         self.clicks += len(clicks)
+        self.value += len(clicks) if value is None else value
         if not learner.steps & 255:
             self.measure()  # windows grow
         found = learner.alarm_count - alarms
@@ -297,9 +304,11 @@ class Query:
         places = [self.places.get(item, 0) for item in items]
         number = {item: n for n, item in enumerate(items)} if self.described or self.estimates else {}
         described = [(number[item], packed) for item, packed in self.described.items()]
-        if self.offered or self.change_times or self.estimates:
-            estimates = [(number[item], x) for item, x in self.estimates.items()]
-            changes = self.change_times, estimates, self.offered
+        estimates = [(number[item], x) for item, x in self.estimates.items()]
+        changes = self.change_times, estimates, self.offered
+        if self.value != self.clicks:
+            return msgpack.encode(_SavedWithValue(*saved, places, described, *changes, self.value))
+        if any(changes):
             return msgpack.encode(_SavedWithChanges(*saved, places, described, *changes))
         if described:
             return msgpack.encode(_SavedWithDescriptions(*saved, places, described))
@@ -308,11 +317,12 @@ class Query:
     @classmethod
     def from_bytes(cls, body: bytes) -> Query:
         """Raises ``ValueError`` if it is not a saved query."""
-        saved = msgpack.decode(body, type=_SavedWithChanges)
+        saved = msgpack.decode(body, type=_SavedWithValue)
         if saved.format != _FORMAT:
             raise ValueError(f"a query in format {saved.format}, this version reads {_FORMAT}")
         out = cls(Learner.from_bytes(saved.learner), saved.since)
         out.seq, out.impressions, out.clicks = saved.seq, saved.impressions, saved.clicks
+        out.value = saved.value if saved.value >= 0 else float(saved.clicks)
         out.now, out.all_seen, out.sweep, out.resized = saved.now, saved.all_seen, saved.sweep, saved.seq
         items: list[ItemId] = out.learner.items  # type: ignore[assignment]
         out.seen = dict(zip(items, saved.seen, strict=True))
@@ -382,9 +392,7 @@ def new_learner(
 ) -> Learner:
     """A learner for a new query."""
     described = None if features is None or not policy.contextual else np.asarray(features, float)
-    return policy.start(  # type: ignore[no-any-return]
-        items, k, features=described, seed=seed, horizon=horizon, query=query, slots=max(k, len(items))
-    )
+    return policy.start(items, k, features=described, seed=seed, horizon=horizon, query=query, slots=max(k, len(items)))
 
 
 def warm_up(policy: Policy, k: int, horizon: int | None, max_bytes: int) -> int:

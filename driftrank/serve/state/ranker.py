@@ -1,141 +1,137 @@
-"""A ranker: its settings, its counts over all queries, its shared model, and impressions that wait for feedback."""
+"""A ranker: its settings, its arms, and impressions that wait for feedback."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from msgspec import structs
 
-from driftrank.policies.base import Policy
-from driftrank.policies.learner.learner import Learner, keeps_learning
-from driftrank.policies.learner.shared_model import SharedModel
 from driftrank.policies.parameters import seconds
-from driftrank.serve.settings import policy_of
+from driftrank.serve.ranker_settings import OWN_ARMS, PLANNED, arms_of, settings_of_arm
+from driftrank.serve.state.arms import Arm, Assignment, Split, subject_hash
 from driftrank.serve.state.changes import Change
-from driftrank.serve.state.query import new_learner
+from driftrank.serve.state.experiment import Experiment
+from driftrank.serve.state.stable_lists import StableLists
 from driftrank.serve.state.traffic import Traffic
 from driftrank.serve.state.waiting import WaitingImpressions
-from driftrank.wire import ItemId, RankerSettings
+from driftrank.wire import RankerSettings
 
-#: settings whose change begins a new generation, except for k if the state of the policy does not depend on it
-_RESTART = ("policy", "k", "seed", "horizon")
 #: event ids taken back before they came that are remembered at most
 _MOST_WITHDRAWN = 100_000
 
 
-class Ranker:
-    """Changed only by folding records."""
-
-    policy: Policy
+class Ranker(Arm):
+    """Changed only by folding records. It is its own first arm, and the only one unless its settings have others."""
 
     def __init__(self, name: str, settings: RankerSettings, created: int, *, chosen: bool) -> None:
         self.name = name
         self.created = created  #: the record that created it; impressions before it belong to a deleted ranker
-        self.since = created  #: the first record of its generation; nothing learnt before it counts
-        self.queries = self.impressions = self.steps = self.clicks = 0
+        self.arms: dict[str, Arm] = {}  #: besides its own
         #: records that opened a feedback window
         self.waiting = WaitingImpressions()
         #: by such a record: the clicks collected so far, and the number of items shown
         self.collected: dict[int, tuple[list[int], int | None]] = {}
+        #: by such a record: the values of positions so far, if values were given
+        self.values: dict[int, dict[int, float]] = {}
         #: event ids that were taken back before they came, oldest first, and when
         self.withdrawn: dict[str, float] = {}
         #: from the record of an activation to that of its impression
         self.deferred: dict[int, int] = {}
-        #: of this generation: the records that changed k, and k
-        self.sizes: list[tuple[int, int]] = []
-        #: of this generation: the records that changed k or the retention of items, and these; with the first
+        self.traffic = Traffic()  #: of this generation, by query, of all arms
+        self.changes: list[Change] = []  #: of this generation: the latest that arms detected, oldest first
+        #: the records that changed k or the retention of items, and these; with the first that arms need
         self.history: list[tuple[int, int, float]] = []
-        self.learns_shared = True  #: False: a copy, for folding records of a single query
-        self.traffic = Traffic()  #: of this generation, by query
-        self.changes: list[Change] = []  #: of this generation: the latest that were detected, oldest first
-        self._shared: SharedModel | None = None
-        self.shared_seq = 0  #: the last record from which the shared model learnt; 0: none
-        self.shared_stored = 0  #: the same, of its snapshot
-        self.set(settings, created, chosen=chosen)
+        self.experiment = Experiment()
+        self.stable_lists = StableLists()
+        super().__init__(name, "", settings, created)
+        self.set(settings, chosen=chosen, seq=created)
 
-    def set(self, settings: RankerSettings, seq: int, *, chosen: bool) -> None:
-        """Change the settings, by record ``seq``."""
-        self.settings = settings
+    def set(self, settings: RankerSettings, *, chosen: bool, seq: int) -> None:
+        """Change the settings. Arms that are new begin with nothing; those that are not in the settings are gone."""
+        self.configure(settings)
         self.chosen = chosen  #: the policy was named, not a default
-        self.policy = policy_of(settings)
-        self.shares = self.policy.shares  #: the policy has a shared model
-        if self._shared is not None and self._shared.policy != self.policy:
-            self._empty_shared()
-        self.spec = self.policy.spec
         self.feedback_window = seconds("wait", settings.wait)
-        self.item_retention = seconds("forget_items", settings.forget_items)
+        self.stable = seconds("stable", settings.stable) if settings.stable else 0.0
+        arms = arms_of(settings)
+        for name in [name for name in self.arms if name not in arms]:
+            self.arms.pop(name).gone = True
+        for name in arms:
+            own = settings_of_arm(settings, name)
+            if name in self.arms:
+                self.arms[name].configure(own)
+            else:
+                self.arms[name] = Arm(self.name, name, own, seq)
+        self.split = Split(settings)
+        self.planned = settings.planned or PLANNED
+        self.experiment.begin(self.split, self.planned, seq)
+        self._alone = Assignment(self, settings.mode, 0.0, 0)
         if not self.history or self.history[-1][1:] != (settings.k, self.item_retention):
+            first = min(arm.since for arm in self.every_arm())
+            while len(self.history) > 1 and self.history[1][0] < first:
+                del self.history[0]
             self.history.append((seq, settings.k, self.item_retention))
 
+    def every_arm(self) -> Iterator[Arm]:
+        """Its own, then the others."""
+        yield self
+        yield from self.arms.values()
+
+    def arm(self, name: str) -> Arm | None:
+        """The arm that learns from impressions of this name; None if it is gone."""
+        return self if not name or name in OWN_ARMS else self.arms.get(name)
+
+    def assign(self, event_id: str, subject: str | None) -> Assignment:
+        """The arm of a new impression, by its subject if there is one."""
+        if subject is None and not self.split:
+            return self._alone
+        hashed = 0 if subject is None else subject_hash(self.name, self.settings.seed, subject)
+        if not self.split:
+            return self._alone._replace(subject=hashed)
+        name = self.split.assign(self.name, f"{hashed:016x}" if hashed else event_id)
+        arm = self.arm(name)
+        assert arm is not None, "shares are of arms that exist"
+        return Assignment(arm, name, self.split.shares[name], hashed)
+
+    def discarded_by(self, settings: RankerSettings) -> list[tuple[Arm, str]]:
+        """The arms that would lose what they have learnt with these settings, and why."""
+        out = []
+        for name, arm in [("", self), *self.arms.items()]:
+            where = f"arms.{name}" if name else ""
+            if not arm.has_learnt:
+                continue
+            if name and name not in arms_of(settings):
+                out.append((arm, f"{where} would be removed: this"))
+                continue
+            after = settings_of_arm(settings, name) if name else settings
+            changed = [f"{s}={getattr(after, s)!r} instead of {getattr(arm.settings, s)!r}" for s in arm.costs(after)]
+            if changed:
+                out.append((arm, f"{where}: {', '.join(changed)}" if name else ", ".join(changed)))
+        return out
+
     def for_query(self) -> Ranker:
-        """A copy without impressions, which learns for single queries only."""
+        """A copy without impressions, whose arms learn for single queries only."""
         out = copy.copy(self)
-        out.waiting, out.collected, out.withdrawn, out.deferred = WaitingImpressions(), {}, {}, {}
-        out.learns_shared, out._shared = False, None
-        out.traffic, out.changes = Traffic(), []
+        out.waiting, out.collected, out.values, out.withdrawn, out.deferred = WaitingImpressions(), {}, {}, {}, {}
+        out.traffic, out.changes, out.stable_lists = Traffic(), [], StableLists()
+        out.experiment = Experiment()
+        out.arms = {name: copy.copy(arm) for name, arm in self.arms.items()}
+        for arm in out.every_arm():
+            arm.learns_shared, arm._shared = False, None
         return out
 
     def go_back(self, seq: int, of: Ranker) -> None:
         """Take the settings that ``of`` had before record ``seq``, as far as the state of a query depends on them."""
-        for since, k, retention in reversed(of.history):
-            if since < seq or since == of.history[0][0]:
-                if k != self.settings.k:
-                    self.settings = structs.replace(self.settings, k=k)
-                self.item_retention = retention
-                break
-        self.sizes = [change for change in of.sizes if change[0] < seq]
-
-    def costs(self, settings: RankerSettings) -> list[str]:
-        """The changed settings with which it has to begin again. k alone does not count, unless the policy's state is
-        another one with more positions.
-        """
-        changed = [name for name in _RESTART if getattr(self.settings, name) != getattr(settings, name)]
-        if changed == ["k"]:
-            k, after = self.settings.k, settings.k
-            return [] if after < k or keeps_learning(self.policy, k, after, settings.horizon) else changed
-        return changed
+        _, k, retention = next((it for it in reversed(of.history) if it[0] < seq), of.history[0])
+        for arm, its in zip(self.every_arm(), of.every_arm(), strict=True):
+            if k != arm.settings.k:
+                arm.settings = structs.replace(arm.settings, k=k)
+            arm.item_retention = retention
+            arm.sizes = [change for change in its.sizes if change[0] < seq]
 
     def is_set(self, settings: RankerSettings, chosen: bool) -> bool:
         """True if these settings would change nothing."""
         return (self.settings, self.chosen) == (settings, chosen)
-
-    @property
-    def has_learnt(self) -> bool:
-        """True if there is something to lose."""
-        return bool(self.steps or self.shared_seq)
-
-    @property
-    def shared(self) -> SharedModel | None:
-        """The model of all queries, made when first used; None if the policy has none."""
-        if self._shared is None and self.shares and self.learns_shared:
-            self._shared = SharedModel(self.policy)
-        return self._shared
-
-    def restore_shared(self, model: SharedModel | None, seq: int) -> None:
-        """Set the shared model to its snapshot of record ``seq``; None: it begins again with nothing."""
-        self._shared = model
-        self.shared_seq = self.shared_stored = seq
-
-    def _empty_shared(self) -> None:
-        self.restore_shared(None, 0)
-
-    @property
-    def shared_bytes(self) -> int:
-        """The memory of the shared model."""
-        return 0 if self._shared is None else self._shared.nbytes
-
-    def new_learner(self, query: str, items: Sequence[ItemId], features: list[list[float]] | None = None) -> Learner:
-        """A learner for a new query; with a shared model it has no items yet, as none was observed."""
-        settings = self.settings
-        if self.shares:
-            items = ()
-        return new_learner(self.policy, settings.k, items, features, settings.seed, settings.horizon, query)
-
-    def count_step(self, clicks: Sequence[int]) -> None:
-        """Count an impression that was learnt from."""
-        self.steps += 1
-        self.clicks += len(clicks)
 
     def withdraw(self, event_id: str, time: float) -> None:
         """Remember an event id that is taken back, until an impression that comes within the window has ended."""
@@ -155,14 +151,10 @@ class Ranker:
     def close_window(self, opened_by: int) -> bool:
         """End the feedback window of an impression; True if it was open."""
         self.collected.pop(opened_by, None)
+        self.values.pop(opened_by, None)
         self.deferred.pop(opened_by, None)
         return self.waiting.remove(opened_by)
 
     def restart(self, seq: int) -> None:
-        """Begin a new generation, which has learnt nothing."""
-        self.since = seq
-        self.sizes = []
-        self.history = [(seq, self.settings.k, self.item_retention)]
+        super().restart(seq)
         self.traffic, self.changes = Traffic(), []
-        self._empty_shared()
-        self.queries = self.impressions = self.steps = self.clicks = 0

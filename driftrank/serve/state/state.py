@@ -7,7 +7,7 @@ record and the state: the same log gives the same state, to the bit, on any mach
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from driftrank.policies.learner.learner import Learner
@@ -32,7 +32,9 @@ from driftrank.serve.log.records import (
 )
 from driftrank.serve.log.store.base import Readable, Snapshot, StoreError
 from driftrank.serve.metrics import Metrics, position_label
-from driftrank.serve.state import outcome
+from driftrank.serve.ranker_settings import arms_of, settings_of_arm
+from driftrank.serve.state import outcome, rewards
+from driftrank.serve.state.arms import Arm
 from driftrank.serve.state.changes import CHANGES, FoundChange, SavedChanges, changes_of, noted
 from driftrank.serve.state.checkpoint import (
     CHECKPOINT,
@@ -60,12 +62,12 @@ _OPERATIONS = 1000
 class ModelCopy(NamedTuple):
     """A shared model as it was after a record."""
 
-    ranker: Ranker
+    arm: Arm
     seq: int
     model: SharedModel
 
     def snapshot(self) -> Snapshot:
-        return Snapshot(shared_name(self.ranker.name), self.seq, self.model.to_bytes())
+        return Snapshot(shared_name(self.arm.owner), self.seq, self.model.to_bytes())
 
 
 class State:
@@ -87,9 +89,9 @@ class State:
         self.outdated: set[str] = set()
         self.operations: list[DoneOperation] = []  #: the latest, oldest first
         self._counts: Counts | None = None  # after a record that is not folded yet
-        self._counts_all = not isinstance(self.queries, HeldQueries)  # else queries are counted in the store
         self._changes: SavedChanges | None = None  # the same
         self.changes_stored = True  #: the changes of all rankers are in a snapshot or in the checkpoint
+        self._counts_all = not isinstance(self.queries, HeldQueries)  # else queries are counted in the store
         self._handlers: dict[type, Callable[[int, Any], FeedbackResult | None]] = {
             Activated: self._activated,
             Clicked: self._clicked,
@@ -134,9 +136,11 @@ class State:
         if name is None and isinstance(record, Clicked | Final):
             impression = self._found(record)[1]
             name = None if impression is None else impression.ranked.query
-        if name is None:
+        ranker = self.rankers.get(record.ranker)
+        if name is None or ranker is None:
             return False
-        queries.fail((record.ranker, name), reason)
+        for arm in ranker.every_arm():
+            queries.fail((arm.owner, name), reason)
         self._partial, self.seq = False, seq
         return True
 
@@ -149,13 +153,13 @@ class State:
 
     # -- parts -----------------------------------------------------------------------------------------------------
 
-    def query(self, ranker: Ranker, name: str) -> Query | None:
-        if self.rankers.get(ranker.name) is not ranker:  # deleted meanwhile: its queries must not come back
+    def query(self, arm: Arm, name: str) -> Query | None:
+        if arm.gone:  # deleted meanwhile: its queries must not come back
             return None
-        query = self.queries.get((ranker.name, name), ranker.since)
-        if query is not None and ranker.sizes and query.resized < ranker.sizes[-1][0]:
+        query = self.queries.get((arm.owner, name), arm.since)
+        if query is not None and arm.sizes and query.resized < arm.sizes[-1][0]:
             nbytes = query.nbytes
-            query.resize(ranker.sizes)
+            query.resize(arm.sizes)
             self.queries.nbytes += query.nbytes - nbytes
         return query
 
@@ -165,9 +169,16 @@ class State:
     def cached_impression(self, ranker: Ranker, event_id: str) -> Impression | None:
         return self.impressions.cached(ranker.name, ranker.created, event_id)
 
-    def since(self, name: str) -> int:
-        """The record from which on a ranker's snapshots are valid."""
-        return self.rankers[name].since if name in self.rankers else self.seq + 1
+    def every_arm(self) -> Iterator[Arm]:
+        """The arms of all rankers."""
+        for ranker in self.rankers.values():
+            yield from ranker.every_arm()
+
+    def since(self, owner: str) -> int:
+        """The record from which on the snapshots of a ranker, or of an arm, are valid."""
+        name, _, arm = owner.partition("@")
+        found = self.rankers[name].arm(arm) if name in self.rankers else None
+        return self.seq + 1 if found is None else found.since
 
     def _found(self, record: Activated | Clicked | Final) -> tuple[Ranker | None, Impression | None]:
         ranker = self.rankers.get(record.ranker)
@@ -176,9 +187,12 @@ class State:
     def is_reset(self, ranker: Ranker, impression: Impression) -> bool:
         """True if the impression is to be learnt from, but its query was reset since."""
         ranked = impression.ranked
-        if not self.queries.holds((ranker.name, ranked.query)):
+        if ranked.arm == "holdout":
             return False
-        return ranked.arm != "holdout" and _is_reset(impression, ranker, self.query(ranker, ranked.query))
+        arm = ranker.arm(ranked.arm)
+        if arm is not None and not self.queries.holds((arm.owner, ranked.query)):
+            return False
+        return arm is None or _is_reset(impression, arm, self.query(arm, ranked.query))
 
     # -- impressions -----------------------------------------------------------------------------------------------
 
@@ -187,43 +201,48 @@ class State:
         if ranker is None or 0 < record.ranker_since < ranker.created:  # deleted meanwhile
             return
         self.impressions.add(Impression(seq, record))
-        ranker.impressions += 1
-        if record.ranker_since in (0, ranker.since):
-            ranker.traffic.ranked(seq, record.query, record.time)
         if not record.defer:
             ranker.waiting.add(seq, record.time)
-        if not self.queries.holds((record.ranker, record.query)):
+        if record.same and ranker.stable:
+            ranker.stable_lists.add(record.same, seq, record.time, ranker.stable)
+        arm = ranker.arm(record.arm)
+        if arm is None:  # removed meanwhile
             return
-        query = self.query(ranker, record.query)
+        arm.impressions += 1
+        if record.ranker_since in (0, arm.since):
+            ranker.traffic.ranked(seq, record.query, record.time)
+        if not self.queries.holds((arm.owner, record.query)):
+            return
+        query = self.query(arm, record.query)
         if query is not None and query.seq >= seq:  # its snapshot includes the record
-            ranker.queries += query.since == seq
+            arm.queries += query.since == seq
             return
-        if not _same_generation(record, ranker, query):
+        if not _same_generation(record, arm, query):
             return
         try:
             learner = None
             if query is None:  # the policy may differ from the one that ranked, and reject the items
                 items = record.shown if record.items is None else record.items
-                if prepared and prepared.query is None and prepared.learner.policy is ranker.policy:
+                if prepared and prepared.query is None and prepared.learner.policy is arm.policy:
                     learner = prepared.learner
                 else:
-                    learner = ranker.new_learner(record.query, items, record.features)
-                query = self._new_query(ranker, record.query, learner, seq, record.time)
+                    learner = arm.new_learner(record.query, items, record.features)
+                query = self._new_query(arm, record.query, learner, seq, record.time)
             elif prepared and prepared.query is query and prepared.version == query.version:
                 learner = prepared.learner
             nbytes = query.nbytes
-            query.offer(seq, record, ranker.item_retention, learner)
+            query.offer(seq, record, arm.item_retention, learner)
         except ValueError as error:
             _log_not_learnt(seq, error)
         if query is not None:
-            self.queries.changed((record.ranker, record.query), query, seq, nbytes)
+            self.queries.changed((arm.owner, record.query), query, seq, nbytes)
 
-    def _new_query(self, ranker: Ranker, name: str, learner: Learner, seq: int, time: float) -> Query:
+    def _new_query(self, arm: Arm, name: str, learner: Learner, seq: int, time: float) -> Query:
         query = Query(learner, seq)
         query.seen = dict.fromkeys(learner.items, time)  # type: ignore[arg-type]
         query.measure()
-        self.queries.put((ranker.name, name), query)
-        ranker.queries += 1
+        self.queries.put((arm.owner, name), query)
+        arm.queries += 1
         return query
 
     def _activated(self, seq: int, record: Activated) -> None:
@@ -239,70 +258,86 @@ class State:
         if ranker is None or impression is None:
             return outcome.orphan(record.event_id)
         opened_by, clicks = impression.opened_by, None
+        value = None
         if opened_by is not None and opened_by in ranker.waiting:
-            ranker.collected[opened_by] = collected_with(ranker.collected.get(opened_by), record)
+            before = ranker.collected.get(opened_by)
+            value = rewards.collect(ranker.values, opened_by, before[0] if before else [], record)
+            ranker.collected[opened_by] = collected_with(before, record)
             clicks = ranker.collected[opened_by][0]
             if record.clicks:
                 self._count_delay(record, impression)
         reset = self.is_reset(ranker, impression)
-        return outcome.collected(record, impression, clicks, reset=reset, policy=ranker.policy)
+        policy = (ranker.arm(impression.ranked.arm) or ranker).policy
+        return outcome.collected(record, impression, clicks, reset=reset, policy=policy, value=value)
 
     def _final(self, seq: int, record: Final) -> FeedbackResult:
         ranker, impression = self._found(record)
         if ranker is None or impression is None:
             return outcome.orphan(record.event_id)
-        collected = ranker.collected.get(impression.opened_by or 0)
-        record = with_collected(record, collected)
+        opening = impression.opened_by or 0
+        collected = ranker.collected.get(opening)
+        record = with_collected(record, collected, ranker.values.get(opening))
         impression.final, impression.ended_by = record, seq
         waited = impression.opened_by is not None and ranker.close_window(impression.opened_by)
         ranked = impression.ranked
         holdout = ranked.arm == "holdout"
         self.metrics.add("lists_finalised", (record.ranker, ranked.arm, record.how))
         reset, error = False, None
+        arm = ranker.arm(ranked.arm)
+        if ranked.share and waited:
+            ranker.experiment.count(impression.seq, ranked, record)
         if waited and record.how in ("feedback", "silence"):
             self.metrics.add("clicks", (record.ranker, ranked.arm), len(record.clicks))
             ranker.traffic.ended(impression.seq, ranked.query, ranked.arm, len(record.clicks))
+            if record.clicks or record.values:
+                self.metrics.add("value", (record.ranker, ranked.arm), record.value)
             for position in record.clicks:
-                self.metrics.add("clicks_by_position", (record.ranker, position_label(position)))
+                self.metrics.add("clicks_by_position", (record.ranker, position_label(ranked.offset + position)))
             if record.clicks and not collected:
                 self._count_delay(record, impression)
-            if not holdout:
+            if arm is None:
+                reset = True
+            elif not holdout:
                 k = ranker.settings.k  # may have become smaller since
-                ranking = served_list(ranked, ranker.policy, k if record.shown is None else min(record.shown, k))
-                same = impression.seq >= ranker.since and ranked.ranker_since in (0, ranker.since)
+                ranking = served_list(ranked, arm.policy, k if record.shown is None else min(record.shown, k))
+                same = impression.seq >= arm.since and ranked.ranker_since in (0, arm.since)
                 if same:
-                    _learn_shared(seq, ranker, ranking, _within(record.clicks, k))
-                if self.queries.holds((record.ranker, ranked.query)):
-                    query = self.query(ranker, ranked.query)
-                    reset = query is None or _is_reset(impression, ranker, query)
+                    _learn_shared(seq, arm, ranking, _within(record.clicks, k))
+                if self.queries.holds((arm.owner, ranked.query)):
+                    query = self.query(arm, ranked.query)
+                    reset = query is None or _is_reset(impression, arm, query)
                     if query is not None and not reset:
-                        error = self._learn(seq, record, ranked, ranker, query, ranking)
+                        error = self._learn(seq, record, ranked, arm, query, ranking)
                 elif same:  # whether the query was reset since is known only where it is held
-                    ranker.count_step(record.clicks)
-        return outcome.counted(record, waited=waited, holdout=holdout, reset=reset, policy=ranker.policy, error=error)
+                    arm.count_step(record.clicks, record.value)
+        policy = (arm or ranker).policy
+        return outcome.counted(record, waited=waited, holdout=holdout, reset=reset, policy=policy, error=error)
 
     def _count_delay(self, record: Clicked | Final, impression: Impression) -> None:
         delay = record.time - impression.opened_at
         self.metrics.observe("click_delay_seconds", (record.ranker,), max(0.0, delay))
 
     def _learn(
-        self, seq: int, record: Final, ranked: Ranked, ranker: Ranker, query: Query, ranking: Sequence[ItemId]
+        self, seq: int, record: Final, ranked: Ranked, arm: Arm, query: Query, ranking: Sequence[ItemId]
     ) -> str | None:
         """Update the learner of a query; the error, if it rejects the impression."""
         if query.seq >= seq:  # its snapshot includes the record
-            ranker.count_step(record.clicks)
+            arm.count_step(record.clicks, record.value)
             return None
         nbytes, failed = query.nbytes, None
         try:
-            clicks = _within(record.clicks, ranker.settings.k)
-            changes = query.learn(ranking, clicks, record.time, items=ranked.items, features=ranked.features)
-            ranker.count_step(record.clicks)
+            clicks = _within(record.clicks, arm.settings.k)
+            value = record.value if record.values else None
+            changes = query.learn(
+                ranking, clicks, record.time, items=ranked.items, features=ranked.features, value=value
+            )
+            arm.count_step(record.clicks, record.value)
             if changes:
-                self._note_changes(seq, ranker, ranked.query, record.time, changes)
+                self._note_changes(seq, self.rankers[record.ranker], ranked.query, record.time, changes)
         except ValueError as error:
             failed = str(error)
             _log_not_learnt(seq, error)
-        self.queries.changed((record.ranker, ranked.query), query, seq, nbytes)
+        self.queries.changed((arm.owner, ranked.query), query, seq, nbytes)
         return failed
 
     def _note_changes(self, seq: int, ranker: Ranker, query: str, time: float, found: Sequence[FoundChange]) -> None:
@@ -328,34 +363,38 @@ class State:
     # -- rankers and queries ---------------------------------------------------------------------------------------
 
     def _warm(self, seq: int, record: Warm) -> None:
-        ranker = self.rankers.get(record.ranker)
-        if ranker is None or record.ranker_since not in (0, ranker.since):  # sent again, its batch would count twice
+        arm = self._arm_of(record)
+        if arm is None or record.ranker_since not in (0, arm.since):  # sent again, its batch would count twice
             return
-        k = ranker.settings.k  # may have become smaller since the request
-        ranking, clicks = served_list(record, ranker.policy, k), _within(record.clicks, k)
-        _learn_shared(seq, ranker, ranking, clicks)
-        if not self.queries.holds((record.ranker, record.query)):
-            ranker.count_step(clicks)
+        k = arm.settings.k  # may have become smaller since the request
+        ranking, clicks = served_list(record, arm.policy, k), _within(record.clicks, k)
+        _learn_shared(seq, arm, ranking, clicks)
+        if not self.queries.holds((arm.owner, record.query)):
+            arm.count_step(clicks, len(clicks))
             return
-        query = self.query(ranker, record.query)
+        query = self.query(arm, record.query)
         if query is not None and query.seq >= seq:
-            ranker.count_step(record.clicks)
-            ranker.queries += query.since == seq
+            arm.count_step(record.clicks, len(record.clicks))
+            arm.queries += query.since == seq
             return
         features = None if record.features is None else record.features[:k]
         try:
             if query is None:
-                learner = ranker.new_learner(record.query, ranking, features)
-                query = self._new_query(ranker, record.query, learner, seq, record.time)
+                learner = arm.new_learner(record.query, ranking, features)
+                query = self._new_query(arm, record.query, learner, seq, record.time)
             nbytes = query.nbytes
             changes = query.learn(ranking, clicks, record.when, items=ranking, features=features)
-            ranker.count_step(clicks)
+            arm.count_step(clicks, len(clicks))
             if changes:
-                self._note_changes(seq, ranker, record.query, record.when, changes)
+                self._note_changes(seq, self.rankers[record.ranker], record.query, record.when, changes)
         except ValueError as error:
             _log_not_learnt(seq, error)
         if query is not None:
-            self.queries.changed((record.ranker, record.query), query, seq, nbytes)
+            self.queries.changed((arm.owner, record.query), query, seq, nbytes)
+
+    def _arm_of(self, record: Warm | Imported | SharedImported) -> Arm | None:
+        ranker = self.rankers.get(record.ranker)
+        return None if ranker is None else ranker.arm(record.arm)
 
     def _ranker_set(self, seq: int, record: RankerSet) -> None:
         ranker = self.rankers.get(record.ranker)
@@ -363,16 +402,24 @@ class State:
             self.rankers[record.ranker] = Ranker(record.ranker, record.settings, seq, chosen=record.chosen)
             self._log(seq, record, "created", self.rankers[record.ranker], after=record.settings)
             return
-        before = ranker.settings
-        new_k = before.k != record.settings.k
-        begins = bool(ranker.costs(record.settings)) or (new_k and not record.keep)
-        ranker.set(record.settings, seq, chosen=record.chosen)
-        discarded = (record.steps or 0) if begins else None
-        self._log(seq, record, "changed", ranker, before=before, after=record.settings, discarded=discarded)
-        if begins:
-            self._restart(ranker, seq)
-        elif new_k:
-            ranker.sizes.append((seq, record.settings.k))
+        before, after = ranker.settings, record.settings
+        new_k = before.k != after.k
+        begins: list[str] = []  # names of arms; the ranker's own has none
+        for name, arm in [("", ranker), *ranker.arms.items()]:
+            if name and name not in arms_of(after):
+                begins.append(name)
+                continue
+            costs = arm.costs(settings_of_arm(after, name) if name else after)
+            if costs or (new_k and not record.keep):
+                begins.append(name)
+            elif new_k:
+                arm.sizes.append((seq, after.k))
+        changing = [arm for arm in map(ranker.arm, begins) if arm is not None]
+        self._restart(ranker, seq, changing)
+        ranker.set(after, chosen=record.chosen, seq=seq)
+        # to remove an arm that has learnt nothing discards nothing
+        discarded = (record.steps or 0) if "" in begins or record.steps else None
+        self._log(seq, record, "changed", ranker, before=before, after=after, discarded=discarded)
 
     def _log(self, seq: int, record: RankerSet | RankerDeleted | Reset, kind: Any, ranker: Ranker, **more: Any) -> None:
         undoes = getattr(record, "undoes", 0) or None
@@ -382,17 +429,25 @@ class State:
         self.operations.append(entry)
         del self.operations[:-_OPERATIONS]
 
-    def _restart(self, ranker: Ranker, seq: int) -> None:
-        ranker.restart(seq)
-        self.outdated.add(ranker.name)
-        self.queries.drop_ranker(ranker.name)
+    def _restart(self, ranker: Ranker, seq: int, arms: Iterable[Arm]) -> None:
+        """Begin new generations of some arms of a ranker."""
+        for arm in arms:
+            arm.restart(seq)
+            self._drop_queries(arm)
+            ranker.experiment.forget({arm.label} if arm.label else {"live", "shadow", "safe"})
+        ranker.experiment.begin(ranker.split, ranker.planned, seq)
+
+    def _drop_queries(self, arm: Arm) -> None:
+        self.outdated.add(arm.owner)
+        self.queries.drop_ranker(arm.owner)
 
     def _ranker_deleted(self, seq: int, record: RankerDeleted) -> None:
         ranker = self.rankers.pop(record.ranker, None)
         if ranker is not None:
             self._log(seq, record, "deleted", ranker, before=ranker.settings, discarded=record.steps)
-            self.outdated.add(record.ranker)
-            self.queries.drop_ranker(record.ranker)
+            for arm in ranker.every_arm():
+                arm.gone = True
+                self._drop_queries(arm)
             self.impressions.forget(record.ranker)
             self.metrics.forget(record.ranker)
 
@@ -402,62 +457,67 @@ class State:
             return
         if record.query is None:
             self._log(seq, record, "reset", ranker, before=ranker.settings, discarded=record.steps)
-            self._restart(ranker, seq)
+            self._restart(ranker, seq, ranker.every_arm())
             return
-        key = (record.ranker, record.query)
-        query = self.query(ranker, record.query) if self.queries.holds(key) else None
         kind = "deleted" if record.gone else "reset"
         self._log(seq, record, kind, ranker, query=record.query, discarded=record.steps)
         ranker.traffic.forget(record.query)
         if any(change.query == record.query for change in ranker.changes):
             ranker.changes = [change for change in ranker.changes if change.query != record.query]
             self.changes_stored = False
+        for arm in ranker.every_arm():
+            self._reset_query(seq, arm, record.query, gone=record.gone)
+
+    def _reset_query(self, seq: int, arm: Arm, name: str, *, gone: bool) -> None:
+        query = self.query(arm, name) if self.queries.holds((arm.owner, name)) else None
         if query is None or query.seq >= seq:
             return
-        if record.gone or ranker.policy.contextual:  # features are not kept without what was learnt with them
-            ranker.queries -= 1
+        key = (arm.owner, name)
+        if gone or arm.policy.contextual:  # features are not kept without what was learnt with them
+            arm.queries -= 1
             self.queries.delete(key)
             return
-        fresh = Query(ranker.new_learner(record.query, list(query.seen)), seq)
+        fresh = Query(arm.new_learner(name, list(query.seen)), seq)
         if not fresh.learner.open:
             fresh.seen, fresh.all_seen, fresh.sweep = query.seen, query.all_seen, query.sweep
         fresh.measure()
         self.queries.replace(key, fresh)
 
     def _imported(self, seq: int, record: Imported) -> None:
-        ranker = self.rankers.get(record.ranker)
-        if ranker is None or not self.queries.holds((record.ranker, record.query)):
+        arm = self._arm_of(record)
+        if arm is None or not self.queries.holds((arm.owner, record.query)):
             return
-        query = self.query(ranker, record.query)
+        query = self.query(arm, record.query)
         if query is not None and query.seq >= seq:
             return
         try:
             fresh = Query.from_bytes(record.state)
-            fresh.fit(ranker.policy, ranker.settings.k)
+            fresh.fit(arm.policy, arm.settings.k)
         except ValueError as error:  # unknown here, or the ranker has changed since the request
             _log_not_learnt(seq, error)
             return
         fresh.since = fresh.seq = fresh.resized = seq
         fresh.offered = None  # of another log, or of a time before it
-        ranker.queries += query is None
-        ranker.steps += fresh.steps - (query.steps if query else 0)
-        ranker.clicks += fresh.clicks - (query.clicks if query else 0)
-        ranker.impressions += fresh.impressions - (query.impressions if query else 0)
-        self.queries.replace((record.ranker, record.query), fresh)
+        arm.queries += query is None
+        arm.steps += fresh.steps - (query.steps if query else 0)
+        arm.clicks += fresh.clicks - (query.clicks if query else 0)
+        arm.value += fresh.value - (query.value if query else 0.0)
+        arm.impressions += fresh.impressions - (query.impressions if query else 0)
+        self.queries.replace((arm.owner, record.query), fresh)
 
     def _shared_imported(self, seq: int, record: SharedImported) -> None:
-        ranker = self.rankers.get(record.ranker)
-        if ranker is None:
+        arm = self._arm_of(record)
+        if arm is None:
             return
         try:
             model = SharedModel.from_bytes(record.state)
-            if model.policy != ranker.policy:
+            if model.policy != arm.policy:
                 raise ValueError(f"the shared model of {model.policy.spec}")
         except ValueError as error:
             _log_not_learnt(seq, error)
             return
-        ranker.restore_shared(model, seq)
-        ranker.shared_stored = 0
+        arm.restore_shared(model, seq)
+        arm.shared_stored = 0
 
     # -- snapshots -------------------------------------------------------------------------------------------------
 
@@ -466,7 +526,7 @@ class State:
         self._check_whole()
         more = []
         if self._counts is None and self._counts_all:
-            more.append(Snapshot(COUNTS, self.seq, counts_of(self.rankers)))
+            more.append(Snapshot(COUNTS, self.seq, counts_of(self.every_arm())))
         if self._changes is None and not self.changes_stored and self._counts_all:
             more.append(Snapshot(CHANGES, self.seq, changes_of(self.rankers)))
             self.changes_stored = True
@@ -485,9 +545,9 @@ class State:
         written with it: unlike a query, a shared model may never be ahead of the checkpoint.
         """
         return [
-            ModelCopy(ranker, ranker.shared_seq, ranker.shared.copy())
-            for ranker in self.rankers.values()
-            if ranker.shared_seq > ranker.shared_stored and ranker.shared is not None
+            ModelCopy(arm, arm.shared_seq, arm.shared.copy())
+            for arm in self.every_arm()
+            if arm.shared_seq > arm.shared_stored and arm.shared is not None
         ]
 
     def _check_whole(self) -> None:
@@ -507,11 +567,8 @@ class State:
                 self._changes = SavedChanges.from_bytes(changes.seq, changes.body)
         while snapshot is not None:
             checkpoint = Checkpoint.from_bytes(snapshot.body)
-            models = {
-                name: self._store.get_snapshot(shared_name(name))
-                for name, r in checkpoint.rankers.items()
-                if r.shared_seq
-            }
+            arms = [arm for ranker in checkpoint.rankers.values() for arm in ranker.every_arm() if arm.shared_seq]
+            models = [(arm, self._store.get_snapshot(shared_name(arm.owner))) for arm in arms]
             again = self._store.get_snapshot(CHECKPOINT)
             if again is None or again.seq == snapshot.seq:
                 break
@@ -520,8 +577,8 @@ class State:
             self.seq = snapshot.seq
             self.clock, self.rankers, self.outdated, self.operations = checkpoint
             self.needed = self.oldest
-            for name, model in models.items():
-                self._restore_shared(self.rankers[name], model)
+            for arm, model in models:
+                self._restore_shared(arm, model)
 
     def begin_again(self) -> None:
         """Forget everything, and go back to the last checkpoint."""
@@ -532,17 +589,17 @@ class State:
             self.queries.clear()
         self.restore()
 
-    def _restore_shared(self, ranker: Ranker, snapshot: Snapshot | None) -> None:
+    def _restore_shared(self, arm: Arm, snapshot: Snapshot | None) -> None:
         try:
-            if snapshot is None or snapshot.seq != ranker.shared_seq:
+            if snapshot is None or snapshot.seq != arm.shared_seq:
                 raise ValueError("it is not the one that belongs to the checkpoint")
             model = SharedModel.from_bytes(snapshot.body)
-            if model.policy != ranker.policy:
+            if model.policy != arm.policy:
                 raise ValueError(f"it is that of {model.policy.spec}")
-            ranker.restore_shared(model, snapshot.seq)
+            arm.restore_shared(model, snapshot.seq)
         except ValueError as error:
-            _log.error("the shared model of ranker %s is reset: cannot use its snapshot: %s", ranker.name, error)
-            ranker.restore_shared(None, 0)
+            _log.error("the shared model of ranker %s is reset: cannot use its snapshot: %s", arm.owner, error)
+            arm.restore_shared(None, 0)
 
     def recount(self) -> None:
         """Take over the saved counts and changes, now that all records are folded."""
@@ -551,7 +608,7 @@ class State:
     def _take_over(self, seq: int | None) -> None:
         """The same, if they were saved after a record up to ``seq``."""
         if self._counts is not None and (seq is None or seq >= self._counts.seq):
-            self._counts.restore(self.rankers)
+            self._counts.restore(self.every_arm())
             self._counts = None
         if self._changes is not None and (seq is None or seq >= self._changes.seq):
             self._changes.restore(self.rankers)
@@ -571,24 +628,24 @@ def _within(clicks: Sequence[int], k: int) -> list[int]:
     return [click for click in clicks if click <= k]
 
 
-def _is_reset(impression: Impression, ranker: Ranker, query: Query | None) -> bool:
+def _is_reset(impression: Impression, arm: Arm, query: Query | None) -> bool:
     """True if the ranker or the query was reset since the impression."""
-    if query is None or impression.seq < max(query.since, ranker.since):
+    if query is None or impression.seq < max(query.since, arm.since):
         return True
-    return not _same_generation(impression.ranked, ranker, query)
+    return not _same_generation(impression.ranked, arm, query)
 
 
-def _same_generation(ranked: Ranked, ranker: Ranker, query: Query | None) -> bool:
+def _same_generation(ranked: Ranked, arm: Arm, query: Query | None) -> bool:
     since = query.since if query else None
-    return ranked.ranker_since in (0, ranker.since) and ranked.query_since in (0, since)
+    return ranked.ranker_since in (0, arm.since) and ranked.query_since in (0, since)
 
 
-def _learn_shared(seq: int, ranker: Ranker, ranking: Sequence[ItemId], clicks: Sequence[int]) -> None:
+def _learn_shared(seq: int, arm: Arm, ranking: Sequence[ItemId], clicks: Sequence[int]) -> None:
     """Let the shared model learn from a ranking, from its records alone: the query may be ahead, or reset since."""
-    if isinstance(ranking, RankedItems) and ranking.described is not None and ranker.shared is not None:
+    if isinstance(ranking, RankedItems) and ranking.described is not None and arm.shared is not None:
         try:
-            ranker.shared.learn(ranking, click_positions(clicks, len(ranking)))
-            ranker.shared_seq = seq
+            arm.shared.learn(ranking, click_positions(clicks, len(ranking)))
+            arm.shared_seq = seq
         except ValueError as error:
             _log_not_learnt(seq, error)
 

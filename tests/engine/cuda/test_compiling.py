@@ -120,7 +120,7 @@ def test_a_policy_that_other_processes_cannot_import(
 
 def test_processes_end_with_the_compiler(cache: Path) -> None:
     with Compiler(GPU, jobs(CascadeUCB1(), Random())) as compiling:
-        processes = list(compiling._processes.values())
+        processes = list(compiling._processes._running.values())
         assert processes
         assert all(process.poll() is None for process in processes)
     assert all(process.poll() is not None for process in processes)

@@ -10,7 +10,8 @@ import pytest
 import driftrank as dr
 from driftrank.engine import MEASURES
 from driftrank.experiments import Result
-from driftrank.experiments.simulation.simulate import checkpoint_steps, labels_of
+from driftrank.experiments.simulation.labels import labels_of
+from driftrank.experiments.simulation.simulate import checkpoint_steps
 
 ENV = dr.environments.Abrupt(
     {"one": [0.7, 0.5, 0.3, 0.2, 0.1], "two": [0.1, 0.9, 0.2, 0.4, 0.3, 0.2]}, k=2, period=250, n_boosted=2
@@ -36,7 +37,7 @@ def test_checkpoints_hold_every_breakpoint_and_the_horizon(result: Result) -> No
 
 def test_labels_tell_policies_apart(result: Result) -> None:
     assert result.labels[:3] == ["CascadeSWUCB:window=100", "CascadeSWUCB:window=300", "DynamicOracle"]
-    assert labels_of([dr.CascadeSWUCB(window=100)]) == ["CascadeSWUCB"]
+    assert labels_of([dr.CascadeSWUCB(window=100), dr.Random()]) == ["CascadeSWUCB:window=100", "Random"]
     with pytest.raises(ValueError, match="occurs twice"):
         labels_of([dr.Random(), dr.Random()])
 

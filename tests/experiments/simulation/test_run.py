@@ -16,6 +16,7 @@ from driftrank.engine.devices import UNIT_STEPS
 from driftrank.environments import Abrupt, Environment
 from driftrank.experiments import Result, simulate
 from driftrank.experiments.simulation import folder as run_folder
+from driftrank.experiments.simulation import simulate as simulation
 from driftrank.experiments.simulation.folder import IDENTIFYING, Interrupted, Journal
 
 POLICIES = ["CascadeUCB1", "Random"]
@@ -283,3 +284,21 @@ def test_nothing_is_made_for_bad_values(
     with pytest.raises(ValueError, match=message):
         go(environment, tmp_path / "new", **changes)
     assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_whose_labels_lack_parameters_continues(
+    environment: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of version 0.1.0 did."""
+    policies = ["CascadeUCB1:exploration=0.5", "Random"]
+    how: dict[str, Any] = {"horizon": 300, "runs": 2, "checkpoints": 5, "progress": False, "threads": 1}
+    with monkeypatch.context() as patch:
+        patch.setattr(simulation, "labels_of", lambda chosen: [type(policy).__name__ for policy in chosen])
+        interrupt_after(patch, 3)
+        with pytest.raises(Interrupted):
+            simulate(policies, environment, folder=tmp_path, **how)
+    assert Result.load(tmp_path).labels == ["CascadeUCB1", "Random"]
+    result = simulate(policies, environment, folder=tmp_path, resume=True, **how)
+    assert result.stepped == [2 * 2 * 300] * 2
+    assert result.labels == policies
+    assert np.array_equal(result.values, simulate(policies, environment, **how).values)

@@ -45,7 +45,8 @@ def test_distance_from_one_is_geometric() -> None:
 
 def test_words_and_vectors() -> None:
     assert values("CascadeSWUCB:ties={random; index}", "ties") == ("random", "index")
-    assert values("DCMUCB:termination={[0.1;0.2];decreasing}", "termination") == ("[0.1;0.2]", "decreasing")
+    assert values("DCMUCB:stop_after_click={[0.1;0.2];decreasing}", "stop_after_click") == ("[0.1;0.2]", "decreasing")
+    assert values("DCMUCB:termination={[0.1;0.2];decreasing}", "stop_after_click") == ("[0.1;0.2]", "decreasing")
     assert values("CascadeSWUCB:restart={true;false}", "restart") == ("true", "false")
 
 

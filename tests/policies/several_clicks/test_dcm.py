@@ -68,7 +68,7 @@ def test_positions_above_the_last_click_were_observed(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_best_item_is_placed_where_users_leave(name):
-    policy = getattr(dr, name)(termination=(0.1, 0.9, 0.5), ties="index")
+    policy = getattr(dr, name)(stop_after_click=(0.1, 0.9, 0.5), ties="index")
     learner = policy.start(range(3), 3, horizon=1000)
     while learner.steps < 600 or (name.startswith("GLRT") and learner.steps % 300 < 30):
         learner.update([2, 1, 0], [learner.steps % 9 == 0, learner.steps % 3 == 0, 1])
@@ -83,13 +83,13 @@ def test_the_best_item_is_placed_where_users_leave(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_same_lists_as_the_plain_version_in_any_order(name):
-    policy = getattr(dr, name)(termination=(0.2, 0.9, 0.1, 0.9), ties="index")
+    policy = getattr(dr, name)(stop_after_click=(0.2, 0.9, 0.1, 0.9), ties="index")
     assert_same_lists(policy, reference_of(policy), L=6, K=4, steps=250, seed=2, told=name != "DCMSWUCB")
 
 
 def test_an_item_put_on_top_takes_the_place_of_the_worst():
     """The worst stands in the middle; it leaves, and what stood above it goes one down."""
-    learner = dr.GLRTDCMKLUCB(termination=(0.5, 0.1, 0.9), explore=1.0).start(range(4), 3, horizon=1000)
+    learner = dr.GLRTDCMKLUCB(stop_after_click=(0.5, 0.1, 0.9), explore=1.0).start(range(4), 3, horizon=1000)
     for n in range(12):  # 1 is the best, 2 the next, 3 the worst
         learner.update([3, 2, 1], [0, n % 2, 1])
         learner.update([0, 2, 1], [0, n % 2, 1])
@@ -100,11 +100,11 @@ def test_an_item_put_on_top_takes_the_place_of_the_worst():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"termination": ()}, "termination=.*one for every position"),
-        ({"termination": "increasing"}, "termination='increasing'"),
-        ({"termination": (0.5, float("nan"))}, r"termination\[1\]=nan"),
-        ({"termination": (0.5, "x")}, r"termination\[1\]='x'"),
-        ({"termination": (0.1, 0.5), "initial": "first_position"}, "termination=.*first_position"),
+        ({"stop_after_click": ()}, "stop_after_click=.*one for every position"),
+        ({"stop_after_click": "increasing"}, "stop_after_click='increasing'"),
+        ({"stop_after_click": (0.5, float("nan"))}, r"stop_after_click\[1\]=nan"),
+        ({"stop_after_click": (0.5, "x")}, r"stop_after_click\[1\]='x'"),
+        ({"stop_after_click": (0.1, 0.5), "initial": "first_position"}, "stop_after_click=.*first_position"),
     ],
 )
 def test_wrong_values_are_refused(parameters, message):
@@ -113,14 +113,16 @@ def test_wrong_values_are_refused(parameters, message):
 
 
 def test_too_few_positions_are_refused_when_it_starts():
-    with pytest.raises(ValueError, match=r"termination=\(0.5, 0.1\): must have a number for each of the k=3 positions"):
-        dr.DCMUCB(termination=(0.5, 0.1)).start(range(5), 3)
+    with pytest.raises(
+        ValueError, match=r"stop_after_click=\(0.5, 0.1\): must have a number for each of the k=3 positions"
+    ):
+        dr.DCMUCB(stop_after_click=(0.5, 0.1)).start(range(5), 3)
 
 
 def test_termination_is_written_and_read():
-    policy = dr.DCMUCB(termination=np.array([1, 0.25]))
-    assert policy.spec == "DCMUCB:termination=[1.0;0.25]"
-    assert parse_policy(policy.spec) == policy == dr.DCMUCB(termination=[1, 0.25])
+    policy = dr.DCMUCB(stop_after_click=np.array([1, 0.25]))
+    assert policy.spec == "DCMUCB:stop_after_click=[1.0;0.25]"
+    assert parse_policy(policy.spec) == policy == dr.DCMUCB(stop_after_click=[1, 0.25])
     assert hash(policy) == hash(parse_policy(policy.spec))
 
 
@@ -139,7 +141,7 @@ def test_without_an_order_of_positions_it_is_the_policy_for_the_cascade_model():
 
 
 def test_first_position_means_on_top():
-    learner = dr.DCMUCB(initial="first_position", termination=(0.9, 0.1, 0.5)).start(range(5), 3)
+    learner = dr.DCMUCB(initial="first_position", stop_after_click=(0.9, 0.1, 0.5)).start(range(5), 3)
     for t in range(5):
         shown = learner.rank()
         assert shown[0] == t
@@ -150,7 +152,19 @@ def test_first_position_means_on_top():
 @given(st.permutations(range(6)), st.integers(1, 4))
 def test_the_list_before_has_no_say(order, k):
     """``rank`` starts from any list of candidates."""
-    learner = dr.DCMUCB(termination=(0.1, 0.4, 0.2, 0.9)).start(range(6), 4, seed=1)
+    learner = dr.DCMUCB(stop_after_click=(0.1, 0.4, 0.2, 0.9)).start(range(6), 4, seed=1)
     for n in range(40):
         learner.update([n % 6, (n + 1) % 6], [n % 4 == 0, n % 3 == 0])
     assert learner.rank(order, k=k) == learner.rank(k=k)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_old_name_of_stop_after_click_works(name):
+    """It was ``termination`` in policies, and stays so in old specs, saved learners and stores."""
+    policy = getattr(dr, name)(termination=(0.2, 0.9))
+    assert policy == getattr(dr, name)(stop_after_click=(0.2, 0.9)) == parse_policy(f"{name}:termination=[0.2;0.9]")
+    assert policy.termination == policy.stop_after_click == (0.2, 0.9)
+    assert policy.replace(termination=(0.5, 0.9)).stop_after_click == (0.5, 0.9)
+    assert policy.spec == f"{name}:stop_after_click=[0.2;0.9]"
+    with pytest.raises(ValueError, match=r"termination=\(0.1,\): must not be given beside stop_after_click"):
+        getattr(dr, name)(termination=(0.1,), stop_after_click=(0.1,))

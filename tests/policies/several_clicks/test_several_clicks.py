@@ -34,7 +34,7 @@ def pbm():
 @pytest.mark.slow
 def test_dcm_in_a_world_that_does_not_change(dcm):
     """A policy for the cascade model puts its best item where the fewest users leave."""
-    policy = "DCMKLUCB:termination=[0.2;0.5;0.9]"
+    policy = "DCMKLUCB:stop_after_click=[0.2;0.5;0.9]"
     regret = regrets(Stationary(QUERIES, k=3, click_model=dcm), policy, "DCMKLUCB", "CascadeKLUCB")
     assert regret[policy] < 0.15 * regret["Random"]
     assert regret[policy] < 0.4 * regret["CascadeKLUCB"]
@@ -44,7 +44,7 @@ def test_dcm_in_a_world_that_does_not_change(dcm):
 @pytest.mark.slow
 def test_learning_down_to_the_last_click_or_the_first(dcm):
     """More labels, or fair ones: it depends on where users leave. See DCMKLUCB's notes."""
-    upwards = [f"DCMKLUCB:termination=[0.2;0.5;0.9],feedback={mode}" for mode in ("first", "last")]
+    upwards = [f"DCMKLUCB:stop_after_click=[0.2;0.5;0.9],feedback={mode}" for mode in ("first", "last")]
     first, last, _ = regrets(Stationary(QUERIES, k=3, click_model=dcm), *upwards).values()
     assert first < 0.2 * last
     first, last, _ = regrets(
@@ -58,7 +58,7 @@ def test_the_last_click_overrates_the_bottom(dcm):
     alpha, k = [0.35, 0.5, 0.6], 3
     clicked = (1 - 0.2 * 0.35) * (1 - 0.5 * 0.5) * 0.6
     expected = clicked / (clicked + 0.65 * 0.5 * 0.4)
-    learner = dr.DCMKLUCB(termination=(0.2, 0.5, 0.9)).start(range(k), k)
+    learner = dr.DCMKLUCB(stop_after_click=(0.2, 0.5, 0.9)).start(range(k), k)
     for t in range(4000):
         learner.update([0, 1, 2], dcm.simulate(alpha, [0, 1, 2], users_key(1, t)))
     counts = state(learner)
@@ -68,7 +68,7 @@ def test_the_last_click_overrates_the_bottom(dcm):
 
 @pytest.mark.slow
 def test_dcm_that_forgets_when_the_world_changes(dcm):
-    policies = [f"{name}:termination=[0.2;0.5;0.9]" for name in ("DCMKLUCB", "DCMDKLUCB", "GLRTDCMKLUCB")]
+    policies = [f"{name}:stop_after_click=[0.2;0.5;0.9]" for name in ("DCMKLUCB", "DCMDKLUCB", "GLRTDCMKLUCB")]
     regret = regrets(Abrupt(QUERIES, k=3, period=6000, click_model=dcm), *policies)
     assert all(regret[policy] < 0.5 * regret["Random"] for policy in policies)
     assert all(regret[policy] < 0.7 * regret[policies[0]] for policy in policies[1:])

@@ -21,6 +21,7 @@ OWN = {
     ("POST", "/v1/events/{event_id}/activate"),
     ("GET", "/v1/rankers"),
     ("GET", "/v1/rankers/{ranker}"),
+    ("GET", "/v1/rankers/{ranker}/experiment"),
     ("GET", "/v1/rankers/{ranker}/queries"),
     ("GET", "/v1/rankers/{ranker}/queries/{query}"),
     ("GET", "/v1/rankers/{ranker}/events/{event_id}"),

@@ -105,7 +105,7 @@ _UNLIMITED = {
     "RankRequest.excluded", "RankRequest.baseline", "RankRequest.context", "Item.features", "Item.score",
     "Feedback.clicks", "Clicked.id", "Clicked.position", "RankerSettings.policy", "WarmRow.time", "WarmRow.context",
     "SavedQuery.query", "PersonalizerRank.contextFeatures", "PersonalizerRank.excludedActions", "Action.features",
-    "Reward.value",
+    "Reward.value", "Feedback.kind", "Clicked.kind", "RankerSettings.stable", "ArmSettings.policy",
 }  # fmt: skip
 
 

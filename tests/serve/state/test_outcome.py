@@ -10,6 +10,7 @@ from driftrank import CascadeUCB1
 from driftrank.serve.log.records import Clicked, Final, Ranked
 from driftrank.serve.state import outcome
 from driftrank.serve.state.impressions import Impression
+from driftrank.serve.state.rewards import Reported
 
 
 def impression(final: Final | None = None, **how: Any) -> Impression:
@@ -29,7 +30,7 @@ def impression(final: Final | None = None, **how: Any) -> Impression:
     ],
 )
 def test_unrecorded(found, now, expected):
-    result = outcome.unrecorded(found, 100.0, now, [1], None)
+    result = outcome.unrecorded(found, 100.0, now, Reported([1], None, []))
     assert (result and result.outcome) == expected
 
 
@@ -43,10 +44,11 @@ def test_unrecorded(found, now, expected):
         (Final("r", "e", 1.0, "silence"), ([], None), "late", None),
         (Final("r", "e", 1.0, "silence"), ([1], None), "late", None),
         (Final("r", "e", 1.0, "dropped"), ([1], None), "late", None),
+        (Final("r", "e", 1.0, "feedback", values=[(1, 0.3)]), ([], None), "refused", 0),
     ],
 )
 def test_after_end(final, feedback, expected, clicks):
-    result = outcome.after_end(final, *feedback)
+    result = outcome.after_end(final, Reported(*feedback, []))
     assert (result.event_id, result.outcome, result.clicks) == ("e", expected, clicks)
 
 

@@ -21,9 +21,11 @@ async def feedback(service: Service, request: Request) -> Response:
     """Report the clicks on a ranking; without clicks: it was seen and nothing was clicked.
 
     A click is the id of an item; {"position": 2} names its position (1 is the top). If no item of the ranking has an
-    integer as its id, a bare integer is a position, too. One feedback, or an array of them for an array of outcomes.
-    Acknowledged feedback is durable. Repeated feedback counts once. The status of a single feedback is 404 if no
-    ranking has this event_id, and 409 if other clicks were counted before or the ranking is not activated.
+    integer as its id, a bare integer is a position, too. A click is worth value, or as much as the ranker's setting
+    values has for this kind of event: it is learnt from as a click with that probability. One feedback, or an array of
+    them for an array of outcomes. Acknowledged feedback is durable. Repeated feedback counts once. The status of a
+    single feedback is 404 if no ranking has this event_id, and 409 if other clicks were counted before or the ranking
+    is not activated.
     """
     given = decoded(FEEDBACK, await request.body())
     name = request.path_params["ranker"]

@@ -1,8 +1,7 @@
 """The calls of Azure Personalizer v1.0, so that its users change a URL and nothing else.
 
 An event of Personalizer is a ranking with one position: it learns about the top action only, so one is chosen, and the
-others below it are for display. Rewards are numbers, clicks are not: a reward of 0.3 is a click with probability 0.3,
-drawn from the event's id, so that its expectation is the reward, and it is the same when it is sent again.
+others below it are for display. Rewards are values of a click on it (``driftrank/serve/state/rewards.py``).
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from driftrank.kernels.rng import key_of
 from driftrank.policies.learner.named import leaves
 from driftrank.serve.http.bodies import decoded, json_response, no_content
 from driftrank.serve.http.operation import JSON, Need, Operation
@@ -148,7 +146,8 @@ async def personalizer_reward(service: Service, request: Request) -> Response:
     """
     value = decoded(_REWARD, await request.body()).value
     name, event_id = service.settings.personalizer, request.path_params["event_id"]
-    await service.feedback(name, [Feedback(event_id, [Clicked(position=1)] if is_click(name, event_id, value) else [])])
+    worth = min(1.0, max(0.0, value))
+    await service.feedback(name, [Feedback(event_id, [Clicked(position=1)], value=worth)])
     return no_content()
 
 
@@ -183,15 +182,6 @@ ROUTES = (
         "POST", f"{_PATH}/events/{{event_id:path}}/activate", personalizer_activate, Need.RANKER, status=204, **_SHAPE
     ),
 )  # fmt: skip
-
-
-def is_click(ranker: str, event_id: str, value: float) -> bool:
-    """True if a reward is a click: with the probability of its value, always the same for an event.
-
-    >>> [is_click("default", "e1", value) for value in (-1.0, 0.0, 0.1, 0.9, 1.0)]
-    [False, False, False, True, True]
-    """
-    return (key_of(f"reward/{ranker}/{event_id}") >> 11) * 2.0**-53 < value
 
 
 def query_of(names: Sequence[str], features: Sequence[dict[str, Any]]) -> str:

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from driftrank.serve.http.bodies import json_response, no_content
-from driftrank.serve.http.endpoint import caller
+from driftrank.serve.http.endpoint import ARM, arm_of, caller
 from driftrank.serve.http.operation import Need, Operation
 from driftrank.serve.http.parameters import choice, choices, integer, limit, offset
 from driftrank.serve.introspection import SORTS, Introspection, Sort
@@ -16,11 +16,12 @@ from driftrank.serve.service import Service
 from driftrank.wire import QueryState
 
 TAG = "queries"
-_PAGE = {"after": {"schema": {"type": "string"}, "description": "Begin after this name."}, **limit("names")}
+_PAGE = {"after": {"schema": {"type": "string"}, "description": "Begin after this name."}, **limit("names"), **ARM}
 _ITEMS = {
     **choices("sort", SORTS, "The order of the items: largest or latest first, unknown ones last; ids ascend."),
     **offset("items"),
     **limit("items", default=1000),
+    **ARM,
 }
 
 
@@ -28,7 +29,8 @@ async def queries(service: Service, request: Request) -> Response:
     """List the names of a ranker's queries, sorted, a page at a time."""
     after = request.query_params.get("after")
     most = integer(request, _PAGE, "limit")
-    return json_response(await Introspection(service).names(request.path_params["ranker"], after, most))
+    names = await Introspection(service).names(request.path_params["ranker"], after, most, arm_of(request))
+    return json_response(names)
 
 
 async def query(service: Service, request: Request) -> Response:
@@ -39,7 +41,7 @@ async def query(service: Service, request: Request) -> Response:
     ranker, name = request.path_params["ranker"], request.path_params["query"]
     begin, most = integer(request, _ITEMS, "offset"), integer(request, _ITEMS, "limit")
     sort = cast(Sort, choice(request, _ITEMS, "sort"))
-    return json_response(await Introspection(service).state(ranker, name, begin, most, sort))
+    return json_response(await Introspection(service).state(ranker, name, begin, most, sort, arm_of(request)))
 
 
 async def delete_query(service: Service, request: Request) -> Response:

@@ -19,10 +19,12 @@ async def rank(service: Service, request: Request) -> Response:
     """Rank the items for a query.
 
     One request, or an array of them for an array of rankings. A repeated event_id returns the same ranking, and 409 if
-    query, items or k are others. The event_id also seeds the ranking's randomness, unless draw numbers it, as
+    query, items, k or offset are others. The event_id also seeds the ranking's randomness, unless draw numbers it, as
     simulations do. k is the number of positions, at most the ranker's own. excluded
     removes items, pinned puts them at positions ({"a": 1}: at the top), baseline is your own order, for the modes
-    shadow and safe and for a holdout. With defer nothing is learnt before the ranking is activated. While the
+    shadow and safe and for a holdout. With defer nothing is learnt before the ranking is activated. subject is an id of
+    the user or session: it decides on holdout and arm, and gets the same list again for as long as the ranker's setting
+    stable; offset asks for a further page of that list. Only a hash of it is stored. While the
     service is starting, or cannot write to its store, the answer is the baseline, marked as degraded, with an empty
     event_id; with the header Prefer: handling=strict it is 503 instead.
     """

@@ -46,7 +46,10 @@ async def put_ranker(service: Service, request: Request) -> Response:
     baseline, safe stays near it. holdout: the share of rankings that are the baseline's. wait: the feedback window of a
     ranking; silence: the meaning of no feedback within it; second_click: refuse (the first feedback counts) or update
     (clicks are collected until the window ends). forget_items: items that were not offered for this long are forgotten.
-    Durations are seconds, or strings such as "30m", "24h", "7d".
+    arms: policies or settings to be compared with the ranker's own, each with a share of the rankings and learners of
+    its own; shares may change and arms be added, to remove one that has learnt something needs discard. values: what
+    kinds of events are worth. stable: how long a subject gets the same list again. planned: the rankings after which
+    the intervals of the experiment are narrowest. Durations are seconds, or strings such as "30m", "24h", "7d".
     """
     settings, _ = await _settings(request)
     name, by = request.path_params["ranker"], caller(request)

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from driftrank.serve.http.bodies import decoded, json_response
+from driftrank.serve.http.endpoint import ARM, arm_of
 from driftrank.serve.http.operation import Need, Operation
 from driftrank.serve.http.problems import Refused
 from driftrank.serve.service import Service
@@ -20,7 +21,10 @@ TAG = "transfer"
 _ROWS = msgspec.json.Decoder(list[WarmRow])
 _STATES = msgspec.json.Decoder(SavedQuery)
 _EXAMPLE = [{"query": "running shoes", "ranking": ["a", "b", "c"], "clicks": [2]}]
-_BATCH = {"batch": {"schema": {"type": "string"}, "description": "A name for these rows, to count them once."}}
+_BATCH = {
+    "batch": {"schema": {"type": "string"}, "description": "A name for these rows, to count them once."},
+    **ARM,
+}
 
 
 async def warmstart(service: Service, request: Request) -> Response:
@@ -31,16 +35,16 @@ async def warmstart(service: Service, request: Request) -> Response:
     """
     rows = decoded(_ROWS, await request.body())
     name, batch = request.path_params["ranker"], request.query_params.get("batch")
-    return json_response(await Transfer(service).warmstart(name, rows, batch))
+    return json_response(await Transfer(service).warmstart(name, rows, batch, arm_of(request)))
 
 
 async def export(service: Service, request: Request) -> Response:
     """Export the state of every query, a JSON object on each line, for import."""
-    name = request.path_params["ranker"]
-    service.ranker(name)
+    name, arm = request.path_params["ranker"], arm_of(request)
+    service.arm(name, arm)
 
     async def lines() -> AsyncIterator[bytes]:
-        async for query, state in Transfer(service).export(name):
+        async for query, state in Transfer(service).export(name, arm):
             yield msgspec.json.encode(SavedQuery(query, base64.b64encode(state).decode())) + b"\n"
 
     return StreamingResponse(lines(), media_type="application/x-ndjson")
@@ -63,7 +67,7 @@ async def import_(service: Service, request: Request) -> Response:
             raise Refused(problem.status, problem.title, f"line {n + 1}: {problem.detail}") from None
         except ValueError as error:
             raise Refused(422, "Bad value", f"line {n + 1}: state is not base64 ({error})") from None
-    return json_response(await Transfer(service).import_(request.path_params["ranker"], states))
+    return json_response(await Transfer(service).import_(request.path_params["ranker"], states, arm_of(request)))
 
 
 ROUTES = (
@@ -72,10 +76,11 @@ ROUTES = (
         body=list[WarmRow], answer=Counted, parameters=_BATCH, example=_EXAMPLE,
     ),
     Operation(
-        "GET", "/v1/rankers/{ranker}/export", export, Need.ADMIN, answer=SavedQuery, media="application/x-ndjson"
+        "GET", "/v1/rankers/{ranker}/export", export, Need.ADMIN,
+        answer=SavedQuery, media="application/x-ndjson", parameters=ARM,
     ),
     Operation(
         "POST", "/v1/rankers/{ranker}/import", import_, Need.ADMIN,
-        body=SavedQuery, body_required=False, answer=Counted,
+        body=SavedQuery, body_required=False, answer=Counted, parameters=ARM,
     ),
 )  # fmt: skip

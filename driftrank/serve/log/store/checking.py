@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-T = TypeVar("T")
-
-
-def require(condition: bool, message: str) -> None:
-    if not condition:
-        raise AssertionError(message)
+from driftrank.contracts import require
 
 
 def same(what: str, found: Any, wanted: Any) -> None:
-    if found != wanted:
-        raise AssertionError(f"{what}: is {_short(found)}, should be {_short(wanted)}")
-
-
-def _short(thing: Any) -> str:
-    text = repr(thing)
-    return text if len(text) <= 200 else f"{text[:200]}..."
+    """Raise unless two values are equal."""
+    require(found == wanted, f"{what}: is {_short(found)}, should be {_short(wanted)}")
 
 
 def raises(kind: type[Exception], call: Callable[..., Any], *args: Any) -> None:
+    """Raise unless a call raises an error of a kind, with a message of one line."""
     try:
         answer = call(*args)
     except kind as error:
@@ -33,15 +23,6 @@ def raises(kind: type[Exception], call: Callable[..., Any], *args: Any) -> None:
         raise AssertionError(f"no {kind.__name__}, but {_short(answer)}")
 
 
-def named(name: str, check: Callable[[T], None]) -> Callable[[T], None]:
-    """A check whose errors name the backend and the check."""
-
-    @functools.wraps(check)
-    def run(benches: T) -> None:
-        try:
-            check(benches)
-        except Exception as error:
-            what = str(error) if isinstance(error, AssertionError) else repr(error)
-            raise AssertionError(f"{getattr(benches, '__name__', benches)}: {name}: {what}") from error
-
-    return run
+def _short(thing: Any) -> str:
+    text = repr(thing)
+    return text if len(text) <= 200 else f"{text[:200]}..."

@@ -23,8 +23,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from driftrank.contracts import checks_in, require
 from driftrank.serve.log.store.base import LogEntry, Snapshot, Store, StoreDamaged, StoreError
-from driftrank.serve.log.store.checking import named, raises, require, same
+from driftrank.serve.log.store.checking import raises, same
 
 
 class Bench(Protocol):
@@ -391,8 +392,6 @@ def _all(store: Store) -> Sequence[LogEntry]:
 
 
 #: every check, by name
-CHECKS: dict[str, Callable[[Benches], None]] = {
-    name.removeprefix("check_"): named(name.removeprefix("check_"), function)
-    for name, function in list(globals().items())
-    if name.startswith("check_") and name != "check_store"
-}
+CHECKS: dict[str, Callable[[Benches], None]] = checks_in(
+    globals(), "check_store", lambda benches: getattr(benches, "__name__", str(benches))
+)

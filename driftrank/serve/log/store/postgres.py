@@ -29,7 +29,7 @@ from driftrank.serve.log.store.postgres_schema import (
     SELECT_UNCOVERED,
     tables,
 )
-from driftrank.serve.log.store.shared import Appended, Loaded, NewEntry, Node, SharedStore, Wanted, query_key
+from driftrank.serve.log.store.shared import Appended, Loaded, NewEntry, Node, SharedStore, Wanted, arm_key, query_key
 from driftrank.validation import check_choice
 
 if TYPE_CHECKING:
@@ -93,11 +93,13 @@ class PostgresStore(SharedStore):
             entry.body.decode()  # ValueError unless it is UTF-8
         ids, bodies = [stored_id(entry.id) for entry in entries], [entry.body for entry in entries]
         crcs = [checksum(id, body) for id, body in zip(ids, bodies, strict=True)]
-        keys, impressions = [entry.key for entry in entries], [entry.impression for entry in entries]
+        keys, arms = [entry.key for entry in entries], [entry.arm for entry in entries]
+        impressions = [entry.impression for entry in entries]
         latest = max(entry.time for entry in entries)
         before, attempts = self.last, 0
         statement = self._sql(
-            "SELECT base, fresh, seqs, mine FROM {schema}.append(%b, %b, %b::bigint[], %b::bigint[], %b::int[], %s, %s)"
+            "SELECT base, fresh, seqs, mine FROM {schema}.append("
+            "%b, %b, %b::bigint[], %b::bigint[], %b::bigint[], %b::int[], %s, %s)"
         )
 
         def append(connection: Connection[Any]) -> Any:
@@ -106,7 +108,7 @@ class PostgresStore(SharedStore):
             again = LAST
             if attempts > 1:  # those that are there now, with our bodies, are ours
                 again, self.doubts = before, self.doubts + 1
-            values = ids, bodies, keys, impressions, crcs, latest, again
+            values = ids, bodies, keys, arms, impressions, crcs, latest, again
             with connection.pipeline() as pipeline:
                 cursor = connection.execute(statement, values, binary=True)
                 pipeline.sync()  # ends the transaction; the next one waits for disk and standbys
@@ -132,14 +134,14 @@ class PostgresStore(SharedStore):
     def restore(self, entries: Sequence[tuple[int, NewEntry]]) -> None:
         ids = [stored_id(entry.id) for _, entry in entries]
         rows = (
-            [seq for seq, _ in entries], [entry.key for _, entry in entries],
+            [seq for seq, _ in entries], [entry.key for _, entry in entries], [entry.arm for _, entry in entries],
             [entry.impression for _, entry in entries],
             [checksum(id, entry.body) for id, (_, entry) in zip(ids, entries, strict=True)], ids,
             [entry.body for _, entry in entries],
         )  # fmt: skip
         insert = self._sql(
-            "INSERT INTO {schema}.log(seq, key, impression, crc, id, body) SELECT * FROM"
-            " unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::int[], %b::bytea[], %b::bytea[])"
+            "INSERT INTO {schema}.log(seq, key, arm, impression, crc, id, body) SELECT * FROM"
+            " unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::int[], %b::bytea[], %b::bytea[])"
             " ON CONFLICT (seq) DO NOTHING"
         )
 
@@ -163,12 +165,13 @@ class PostgresStore(SharedStore):
             if name not in latest or latest[name].seq <= snapshot.seq:
                 latest[name] = snapshot
         rows = (
-            [*latest], [query_key(s.name) for s in latest.values()], [s.seq for s in latest.values()],
+            [*latest], [query_key(s.name) for s in latest.values()],
+            [arm_key(s.name) for s in latest.values()], [s.seq for s in latest.values()],
             [checksum(name, s.body) for name, s in latest.items()], [s.body for s in latest.values()],
         )  # fmt: skip
         insert = self._sql(
-            "INSERT INTO {schema}.snapshots(name, key, seq, crc, body) SELECT * FROM"
-            " unnest(%b::bytea[], %b::bigint[], %b::bigint[], %b::int[], %b::bytea[])"
+            "INSERT INTO {schema}.snapshots(name, key, arm, seq, crc, body) SELECT * FROM"
+            " unnest(%b::bytea[], %b::bigint[], %b::bigint[], %b::bigint[], %b::int[], %b::bytea[])"
             " ON CONFLICT (name) DO UPDATE SET seq = excluded.seq, crc = excluded.crc, body = excluded.body"
             " WHERE snapshots.seq <= excluded.seq"
         )
@@ -357,8 +360,8 @@ class PostgresStore(SharedStore):
     def _cut(self, seq: int, reason: str) -> Damage:
         remember = "UPDATE {schema}.meta SET value = (" + SELECT_LAST + ") WHERE name = 'last'"
         keep = (
-            "INSERT INTO {schema}.damaged(reason, seq, key, impression, crc, id, body)"
-            " SELECT %s, seq, key, impression, crc, id, body FROM {schema}.log WHERE seq >= %s"
+            "INSERT INTO {schema}.damaged(reason, seq, key, arm, impression, crc, id, body)"
+            " SELECT %s, seq, key, arm, impression, crc, id, body FROM {schema}.log WHERE seq >= %s"
         )
 
         def cut(connection: Connection[Any]) -> int:

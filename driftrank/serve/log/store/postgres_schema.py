@@ -13,6 +13,7 @@ CREATE TABLE {schema}.meta(name text PRIMARY KEY, value bigint NOT NULL);
 CREATE TABLE {schema}.log(
     seq        bigint NOT NULL PRIMARY KEY,
     key        bigint NOT NULL,  -- of the query that it is about; 0: of none
+    arm        bigint NOT NULL,  -- of the query in the arm that it is about; 0: of none, or of all
     impression bigint NOT NULL,  -- the entry of the impression that it is about; 0: of none
     crc        int NOT NULL,     -- of id and body: the number is not known to the sender
     id         bytea NOT NULL,   -- UTF-8: a text could not have NUL, and would be sorted by the locale
@@ -21,12 +22,13 @@ ALTER TABLE {schema}.log ALTER body SET STORAGE EXTERNAL;  -- no time for compre
 CREATE UNIQUE INDEX log_id ON {schema}.log(id);
 CREATE INDEX log_key ON {schema}.log(key, seq);
 CREATE TABLE {schema}.snapshots(
-    name bytea PRIMARY KEY, key bigint NOT NULL, seq bigint NOT NULL, crc int NOT NULL, body bytea NOT NULL);
+    name bytea PRIMARY KEY, key bigint NOT NULL, arm bigint NOT NULL, seq bigint NOT NULL, crc int NOT NULL,
+    body bytea NOT NULL);
 ALTER TABLE {schema}.snapshots ALTER body SET STORAGE EXTERNAL;
-CREATE INDEX snapshots_key ON {schema}.snapshots(key, seq);
+CREATE INDEX snapshots_key ON {schema}.snapshots(key, arm, seq);
 CREATE TABLE {schema}.damaged(
-    time timestamptz NOT NULL DEFAULT now(), reason text NOT NULL, seq bigint, key bigint, impression bigint, crc int,
-    id bytea, body bytea);
+    time timestamptz NOT NULL DEFAULT now(), reason text NOT NULL, seq bigint, key bigint, arm bigint,
+    impression bigint, crc int, id bytea, body bytea);
 CREATE TABLE {schema}.leases(name text PRIMARY KEY, node text NOT NULL, until timestamptz NOT NULL);
 CREATE TABLE {schema}.nodes(node text PRIMARY KEY, url text NOT NULL, seq bigint NOT NULL, seen timestamptz NOT NULL);
 INSERT INTO {schema}.meta VALUES ('format', {format}), ('last', 0), ('forgotten', 0), ('covered', 0);
@@ -36,7 +38,8 @@ INSERT INTO {schema}.meta VALUES ('format', {format}), ('last', 0), ('forgotten'
 # The commit does not wait for the disk; the caller sends an empty one behind it that does, and holds no lock.
 _APPEND = """
 CREATE FUNCTION {schema}.append(
-    ids bytea[], bodies bytea[], keys bigint[], impressions bigint[], crcs int[], latest float8, again bigint,
+    ids bytea[], bodies bytea[], keys bigint[], arms bigint[], impressions bigint[], crcs int[], latest float8,
+    again bigint,
     OUT base bigint, OUT fresh int, OUT seqs bigint[], OUT mine bool[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -52,9 +55,10 @@ BEGIN
     SELECT greatest(m.value, coalesce((SELECT l.seq FROM {schema}.log l ORDER BY l.seq DESC LIMIT 1), 0)) INTO base
         FROM {schema}.meta m WHERE m.name = 'last';
     SELECT m.value INTO forgotten FROM {schema}.meta m WHERE m.name = 'forgotten';
-    INSERT INTO {schema}.log(seq, key, impression, crc, id, body)
-        SELECT base + u.i, u.key, u.impression, u.crc, u.id, u.body
-        FROM unnest(ids, bodies, keys, impressions, crcs) WITH ORDINALITY u(id, body, key, impression, crc, i)
+    INSERT INTO {schema}.log(seq, key, arm, impression, crc, id, body)
+        SELECT base + u.i, u.key, u.arm, u.impression, u.crc, u.id, u.body
+        FROM unnest(ids, bodies, keys, arms, impressions, crcs) WITH ORDINALITY
+            u(id, body, key, arm, impression, crc, i)
         WHERE u.impression = 0 OR u.impression > forgotten
         ON CONFLICT (id) DO NOTHING;
     GET DIAGNOSTICS fresh = ROW_COUNT;
@@ -103,13 +107,17 @@ ORDER BY 1, 2 DESC, 3
 #: first entry about one of its impressions, which names the query
 SELECT_UNCOVERED = """
 WITH next AS (
-    SELECT seq, key, impression FROM {schema}.log
+    SELECT seq, key, arm, impression FROM {schema}.log
     WHERE seq > (SELECT value FROM {schema}.meta WHERE name = 'covered') AND seq <= %(until)s
     ORDER BY seq LIMIT %(limit)s),
 bare AS (
-    SELECT key, max(CASE WHEN impression > 0 THEN impression ELSE seq END) AS names FROM next
-    WHERE key <> 0 AND NOT EXISTS (SELECT FROM {schema}.snapshots s WHERE s.key = next.key AND s.seq >= next.seq)
-    GROUP BY key)
+    SELECT CASE WHEN arm = 0 THEN key ELSE arm END AS key, max(CASE WHEN impression > 0 THEN impression ELSE seq END)
+        AS names FROM next
+    WHERE key <> 0 AND CASE WHEN arm = 0
+        THEN EXISTS (SELECT FROM {schema}.snapshots s WHERE s.key = next.key AND s.seq < next.seq)
+        ELSE NOT EXISTS (SELECT FROM {schema}.snapshots s
+            WHERE s.key = next.key AND s.arm = next.arm AND s.seq >= next.seq) END
+    GROUP BY 1)
 SELECT b.key, l.seq, l.id, l.crc, l.body, (SELECT max(seq) FROM next)
 FROM (SELECT 1) one LEFT JOIN bare b ON true LEFT JOIN {schema}.log l ON l.seq = b.names
 """

@@ -18,6 +18,7 @@ class NewEntry(NamedTuple):
     key: int = 0  #: of the query that it is about: 64 bits, signed; 0: of no query
     impression: int = 0  #: the entry of the impression that it is about; 0: of none, or that entry itself
     time: float = 0.0  #: of the record
+    arm: int = 0  #: of the snapshot that it changes; 0: of none, or of all with this key
 
 
 class Appended(NamedTuple):
@@ -99,7 +100,7 @@ class SharedStore(Store):
 
     @abstractmethod
     def cover(self, until: int, limit: int = 10_000) -> Mapping[int, LogEntry] | None:
-        """Look at the next ``limit`` entries up to ``until``: the keys that no snapshot covers, each with an entry that
+        """Look at the next ``limit`` entries up to ``until``: the arms that no snapshot covers, each with an entry that
         names its query. If all are covered, the next call goes on after these entries; None: there are no more.
         """
 
@@ -129,7 +130,18 @@ class SharedStore(Store):
 
 
 def query_key(name: str) -> int:
-    """The key of the query with a snapshot of this name, ``q/ranker/query``; 0 of any other name."""
-    if not name.startswith("q/"):
-        return 0
-    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little", signed=True) or 1
+    """The key of the query with a snapshot of this name, ``q/ranker/query`` or ``q/ranker@arm/query``, which is that of
+    all arms; 0 of any other name.
+    """
+    kind, _, rest = name.partition("/")
+    owner, _, query = rest.partition("/")
+    return _hash(f"q/{owner.partition('@')[0]}/{query}") if kind == "q" else 0
+
+
+def arm_key(name: str) -> int:
+    """The key of the query of one arm with a snapshot of this name; 0 of any other name."""
+    return _hash(name) if name.startswith("q/") else 0
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little", signed=True) or 1

@@ -9,9 +9,10 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from driftrank.contracts import checks_in, require
 from driftrank.serve.log.store.base import LogCut, LogEntry, Snapshot
-from driftrank.serve.log.store.checking import named, raises, require, same
-from driftrank.serve.log.store.shared import NewEntry, SharedStore, Wanted, query_key
+from driftrank.serve.log.store.checking import raises, same
+from driftrank.serve.log.store.shared import NewEntry, SharedStore, Wanted, arm_key, query_key
 
 
 class SharedBench(Protocol):
@@ -115,13 +116,17 @@ def check_forgetting_what_is_covered(benches: SharedBenches) -> None:
     """Entries are covered by snapshots of their keys; an impression is needed until what is about it is covered."""
     bench = benches()
     with bench.open() as store:
-        key, other = query_key("q/r/a"), query_key("q/r/b")
+        a_key, other = arm_key("q/r/a"), arm_key("q/r/b")
         _, (b, _), _ = store.append_entries(
-            [NewEntry("a", b'{"n":1}', key), NewEntry("b", b'{"n":2}', other), NewEntry("z", b"{}")]
+            [
+                NewEntry("a", b'{"n":1}', a_key, arm=a_key),
+                NewEntry("b", b'{"n":2}', other, arm=other),
+                NewEntry("z", b"{}"),
+            ]
         ).settled
-        ((end, _),) = store.append_entries([NewEntry("fb", b'{"n":3}', other, b)]).settled
+        ((end, _),) = store.append_entries([NewEntry("fb", b'{"n":3}', other, b, arm=other)]).settled
         same("covered", store.covered(), 0)
-        same("keys", _ids(store.cover(end - 1)), {key: "a", other: "b"})
+        same("keys", _ids(store.cover(end - 1)), {a_key: "a", other: "b"})
         store.put_snapshots([Snapshot("q/r/a", end - 1, b""), Snapshot("q/r/b", end - 1, b"")])
         same("keys", store.cover(end - 1), {})
         same("more entries", store.cover(end - 1), None)
@@ -179,8 +184,6 @@ def _ids(found: Mapping[int, LogEntry] | None) -> dict[int, str]:
 
 
 #: every check, by name
-SHARED_CHECKS: dict[str, Callable[[SharedBenches], None]] = {
-    name.removeprefix("check_"): named(name.removeprefix("check_"), function)
-    for name, function in list(globals().items())
-    if name.startswith("check_") and name != "check_shared_store"
-}
+SHARED_CHECKS: dict[str, Callable[[SharedBenches], None]] = checks_in(
+    globals(), "check_shared_store", lambda benches: getattr(benches, "__name__", str(benches))
+)

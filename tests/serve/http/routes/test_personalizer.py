@@ -10,8 +10,9 @@ import httpx
 import pytest
 
 from driftrank.kernels.rng import key_of
-from driftrank.serve.http.routes.personalizer import is_click, query_of
+from driftrank.serve.http.routes.personalizer import query_of
 from driftrank.serve.keys import new_key
+from driftrank.serve.state.rewards import is_click
 from tests.serve.conftest import JSON
 from tests.serve.running import Running
 
@@ -285,13 +286,13 @@ def test_a_reward_is_a_click_or_none(start: Start, value: float, clicks: int) ->
 
 def test_a_reward_in_between_is_a_click_with_that_probability() -> None:
     for value in (0.01, 0.3, 0.9):
-        share = sum(is_click("default", f"e{n}", value) for n in range(20_000)) / 20_000
+        share = sum(is_click("default", f"e{n}", 1, value) for n in range(20_000)) / 20_000
         assert share == pytest.approx(value, abs=4 * (value * (1 - value) / 20_000) ** 0.5)
 
 
 def test_a_reward_does_not_depend_on_how_the_action_was_drawn() -> None:
     # with the same hash for both, some rankings would be rewarded more often
-    both = sum(is_click("default", f"e{n}", 0.5) == (key_of(f"e{n}") >> 63 == 0) for n in range(10_000))
+    both = sum(is_click("default", f"e{n}", 1, 0.5) == (key_of(f"e{n}") >> 63 == 0) for n in range(10_000))
     assert both == pytest.approx(5_000, abs=250)
 
 
@@ -302,7 +303,7 @@ def test_a_reward_tried_again_is_the_same(start: Start) -> None:
         for _ in range(2):
             loop.reward(f"again/{n}", 0.5)
     steps, clicks = loop.learnt()
-    assert (steps, clicks) == (20, sum(is_click("default", f"again/{n}", 0.5) for n in range(20)))
+    assert (steps, clicks) == (20, sum(is_click("default", f"again/{n}", 1, 0.5) for n in range(20)))
 
 
 def test_the_first_reward_counts(start: Start) -> None:

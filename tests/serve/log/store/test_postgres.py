@@ -92,7 +92,7 @@ def test_a_cut_log_is_noticed_after_a_lost_connection(bench):
         store.append([("a", b"{}"), ("b", b"{}")])
         assert len(reader.follow(0)) == 2
         bench.cluster.run(f"DELETE FROM {bench.schema}.log WHERE seq = 2")
-        bench.cluster.run(f"INSERT INTO {bench.schema}.log VALUES (2, 0, 0, 0, 'other', '{{}}')")  # the same number
+        bench.cluster.run(f"INSERT INTO {bench.schema}.log VALUES (2, 0, 0, 0, 0, 'other', '{{}}')")  # the same number
         reader._writer._disconnect()
         with pytest.raises(LogCut, match="entry 2, read before, is gone"):
             reader.follow(2)

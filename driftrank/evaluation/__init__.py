@@ -1,0 +1,1 @@
+"""Evaluation: what rankings are worth, and how certain that is."""
