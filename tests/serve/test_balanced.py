@@ -84,7 +84,7 @@ def _lists(node: Running) -> int:
     return int(found[1]) if found else 0
 
 
-@pytest.mark.parametrize("name", ["nginx", "haproxy"])
+@pytest.mark.parametrize("name", [pytest.param("nginx", marks=pytest.mark.slow), "haproxy"])
 def test_queries_stick_to_nodes_and_survive_their_end(name, nodes, tmp_path):
     with _balancer(name, nodes, tmp_path) as url, Client(url, ranker="shop", timeout=30, deadline=60) as client:
         for query in QUERIES:
