@@ -111,13 +111,13 @@ def main() -> None:
             seen, unseen = list_counts(items[:cut], mask[:cut]), list_counts(items[cut:], mask[cut:])
             positions = position_counts(seen)
             counts = {"lists": seen, "positions": positions, "ratios": positions}
-            fits = {other: MODELS[other].fit(counts[MODELS[other].counts_for(exact=True)]) for other in MODELS}
+            fits = {other: MODELS[other].fit(counts[MODELS[other].counts_for(True)], prior=(1, 2)) for other in MODELS}
             value = {other: fit.evaluate(unseen).by_list for other, fit in fits.items()}
             errors.append(np.abs(fits[name].attraction - alpha).mean())
             inside.append(held(fits[name], alpha))
             plain.append(held(cls.fit(counts[cls.counts_for(exact=True)], prior=(0, 0)), alpha))
             if cls.exact_statistics:
-                closed.append(np.abs(cls.fit(counts["positions"]).attraction - alpha).mean())
+                closed.append(np.abs(cls.fit(counts["positions"], prior=(1, 2)).attraction - alpha).mean())
             winner = max(value, key=lambda other: value[other].sum())
             chosen[winner] = chosen.get(winner, 0) + 1
             difference = value[winner] - value[name]

@@ -274,13 +274,14 @@ MUTANTS = [
     ),
     Mutant(
         "copy-shares", "a copy shares the state of its original",
-        "other._floats, other._ints = self._floats.copy(), self._ints.copy()",
-        "other._floats, other._ints = self._floats, self._ints",
+        "other._slots, other._slot_of, other._free = self._slots.copy(), self._slot_of.copy(), self._free.copy()",
+        "pass",
         "test_learner.py -k 'copy or copies'",
     ),
     Mutant(
         "load-version", "a state of another version of the policy is read",
-        'if header["version"] != policy.version:', 'if header["version"] is None:',
+        'if header["version"] != policy.version:||if version != self.version:',
+        'if header["version"] is None:||if version is None:',
         "test_learner.py -k 'kind or fit'",
     ),
     Mutant(
@@ -428,8 +429,8 @@ MUTANTS = [
     ),
     Mutant(
         "query-memo", "what a policy noted of a list is not given back to it",
-        "np.full(n * width, -1.0) if like.memo is None||np.full(n * width, -1.0) if ranked.memo is None",
-        "np.full(n * width, -1.0) if True||np.full(n * width, -1.0) if True",
+        "np.full(n * width, -1.0) if like.memo is None||memo = np.frombuffer(record.memo, \"<f8\")[: n * width].copy()",
+        "np.full(n * width, -1.0) if True||memo = np.full(n * width, -1.0)",
         "serve/test_service.py -k served",
     ),
     # -- the service: feedback, keys, store ------------------------------------------------------------------------
@@ -587,9 +588,37 @@ MUTANTS = [
     ),
     Mutant(
         "changes-overlap", "changes at different moments are taken for one",
-        "if weakest < 0 or splits[weakest][3] > 0:", "if True:",
+        "if weakest < 0 or splits[weakest][3] > 0:||if weakest < 0 or placed[weakest][1] > 0:", "if True:||if True:",
         "logs/test_changes.py",
         compiled=True,
+    ),
+    Mutant(
+        "drift-certain", "a change that the examination explains is taken for one of the users",
+        "if pair[1].certain]", "]",
+        "logs/test_changes.py",
+        compiled=True,
+    ),
+    # -- what came later -------------------------------------------------------------------------------------------
+    Mutant(
+        "pdgd-exchange", "the list with two items exchanged is as likely as the list",
+        "ratio *= s.left[i] / (max(s.left[i] - down, 0.0) + up)", "ratio *= 1.0",
+        "policies/contextual/test_linear_rankers.py",
+    ),
+    Mutant(
+        "compile-waits-for-nobody", "processes that need the same kernel all compile it",
+        "fcntl.flock(handle, fcntl.LOCK_EX)", "fcntl.flock(handle, fcntl.LOCK_SH)",
+        "kernels/test_compile.py -k 'waited'",
+        compiled=True,
+    ),
+    Mutant(
+        "traffic-arm", "clicks of the holdout count as those of the policy",
+        '(found.holdout if arm == "holdout" else found.ranked).count(clicks)', "found.ranked.count(clicks)",
+        "serve/state/test_traffic.py",
+    ),
+    Mutant(
+        "changes-lost", "changes found after the last checkpoint are gone after a restart",
+        "if self._changes is not None and (seq is None or seq >= self._changes.seq):", "if False:",
+        "serve/state/test_changes.py",
     ),
 ]  # fmt: skip
 

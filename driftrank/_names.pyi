@@ -12,6 +12,7 @@ from driftrank import extras as extras
 from driftrank import files as files
 from driftrank import fitting as fitting
 from driftrank import kernels as kernels
+from driftrank import letor as letor
 from driftrank import logs as logs
 from driftrank import plugins as plugins
 from driftrank import policies as policies
@@ -28,6 +29,8 @@ from driftrank.policies.comparing.bubble_rank import BubbleRank as BubbleRank
 from driftrank.policies.comparing.top_rank import TopRank as TopRank
 from driftrank.policies.contextual.cascade_lints import CascadeLinTS as CascadeLinTS
 from driftrank.policies.contextual.cascade_linucb import CascadeLinUCB as CascadeLinUCB
+from driftrank.policies.contextual.dbgd import DBGD as DBGD
+from driftrank.policies.contextual.pdgd import PDGD as PDGD
 from driftrank.policies.detecting.cascade_cd import CascadeCD as CascadeCD
 from driftrank.policies.detecting.cascade_master import CascadeMASTER as CascadeMASTER
 from driftrank.policies.detecting.presets import CascadeCUSUM as CascadeCUSUM

@@ -40,11 +40,24 @@ ItemsOption = Annotated[
     int | None, typer.Option(metavar="N", help="Write only the N most shown items per query.", show_default="all")
 ]
 PriorOption = Annotated[
-    str, typer.Option(metavar="A,B", help="Smoothing: A clicks and B views are added to every ratio; 0,0: none.")
+    str | None,
+    typer.Option(
+        metavar="A,B",
+        help="Smoothing: A clicks and B views are added to every ratio; 0,0: none.",
+        show_default="two views with the log's click rate, for attraction; 1,2 for other parameters",
+    ),
 ]
 PerQueryOption = Annotated[bool, typer.Option("--per-query", help="Fit parameters of ranks for every query.")]
 ExactOption = Annotated[
-    bool, typer.Option("--exact", help="DCM and SDBN by maximum likelihood, instead of their closed forms.")
+    bool | None,
+    typer.Option(
+        "--exact/--closed-form",
+        help="DCM and SDBN by maximum likelihood, or by their closed forms, which are quicker and biased.",
+        show_default="exact if models are compared",
+    ),
+]
+OverwriteOption = Annotated[
+    bool, typer.Option("--overwrite", help="Replace a models file even if it has other models, which are then lost.")
 ]
 IntervalsOption = Annotated[bool, typer.Option("--intervals", help="Also write 95% confidence intervals.")]
 HoldoutOption = Annotated[
@@ -74,12 +87,13 @@ def fit(
     log: OptionalLogArgument = None,
     model: ModelsOption = "CM,DCM,SDBN,PBM,UBM",
     out: ModelsFileOption = Path("models.json"),
+    overwrite: OverwriteOption = False,
     report: ReportOption = None,
     top: TopOption = None,
     items: ItemsOption = None,
-    prior: PriorOption = "1,2",
+    prior: PriorOption = None,
     per_query: PerQueryOption = False,
-    exact: ExactOption = False,
+    exact: ExactOption = None,
     intervals: IntervalsOption = False,
     holdout: HoldoutOption = 0.2,
     drift: DriftOption = False,
@@ -99,8 +113,12 @@ def fit(
 ) -> None:
     """Fit click models to a log, and compare them.
 
-    Models are fitted to the earlier lists, compared on the later ones, and then fitted to all. driftrank simulate reads
-    the models file with --queries and --click-model.
+    Models are fitted to the earlier lists, compared on the later ones, and then fitted to all. All models in a
+    comparison are fitted by maximum likelihood; "behind" is the difference to the best, with its standard error.
+    driftrank simulate reads the models file with --queries and --click-model.
+
+    --drift finds changes of the users, apart from changes of the shown order. Changes that came with another order and
+    may be due to it are reported as such, and not written.
 
     \b
     driftrank fit log.parquet
@@ -110,22 +128,25 @@ def fit(
     driftrank fit --print-sql --model PBM --dialect bigquery --table my.project.clicks
     driftrank fit --from-stats counted.parquet --model PBM
     """
-    from driftrank.fitting.fit import fit_log, fit_statistics, models_of, write_models
+    from driftrank.fitting.fit import check_target, fit_log, fit_statistics, models_of, write_models
 
     models = [cls.__name__ for cls in models_of(model)]
     if print_sql:
-        return _print_sql(models, exact, dialect, table)
+        return _print_sql(models, bool(exact), dialect, table)
     _check(log, from_stats, drift, save_stats, out, report)
+    if not overwrite:
+        check_target(out, models)
     options: dict[str, Any] = {"prior": _prior(prior), "per_query": per_query, "exact": exact}
     progress = False if quiet or json else None
     opened, statistics = _opened(log, columns, from_stats)
     if opened is None:
         fitted = fit_statistics(statistics, models, progress=progress, **options)
     else:
-        fitted = fit_log(opened, models, holdout=holdout, device=device, address=address, progress=progress, **options)
+        wanted = model if model.strip() == "all" else models
+        fitted = fit_log(opened, wanted, holdout=holdout, device=device, address=address, progress=progress, **options)
     _save_statistics(fitted, save_stats)
     drifts = _drifts(opened, top, items, delta, options) if opened is not None and drift else []
-    written = write_models(out, fitted, top=top, items=items, intervals=intervals, drifts=drifts)
+    written = write_models(out, fitted, top=top, items=items, intervals=intervals, drifts=drifts, overwrite=overwrite)
     _show(fitted, out, written, drifts, json, quiet)
     if report is not None:
         source = log or ", ".join(map(str, from_stats or ()))
@@ -152,7 +173,9 @@ def _check(
         raise ValueError(f"out={str(out)!r}: there is no folder {out.parent}")
 
 
-def _prior(text: str) -> tuple[float, float]:
+def _prior(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
     try:
         a, b = (float(part) for part in text.split(","))
     except ValueError:
@@ -188,17 +211,29 @@ def _show(fitted: FittedModels, target: Path, written: int, drifts: list[QueryDr
 
     if json:
         changes = {str(found.query): [change.after for change in found.changes] for found in drifts}
-        show_json(fitted.summary() | ({"changes": changes} if drifts else {}))
+        confounded = {str(found.query): [change.after for change in found.confounded] for found in drifts}
+        show_json(fitted.summary() | ({"changes": changes, "confounded": confounded} if drifts else {}))
     elif not quiet:
         show_table(fitted.table())
         if fitted.evaluations:
             last = f"the last {fitted.held_out:,} of {fitted.lists:,} lists"
             lists = last if fitted.held_out else "the lists they were fitted to"
             typer.echo(f"\nBest: {fitted.best}; models compared on {lists}, by log-likelihood of a list.")
+            if fitted.ties:
+                typer.echo(f"Not distinguishable from it (within 2 standard errors): {', '.join(fitted.ties)}.")
+            biased = [name for name, fit in fitted.fits.items() if not fit.exact]
+            if biased:
+                typer.echo(f"By biased closed forms, not compared with others: {', '.join(biased)}; see --exact.")
         if drifts:
             changing = sum(bool(found.changes) for found in drifts)
             changes_in_all = sum(len(found.changes) for found in drifts)
             typer.echo(f"{changing} of {len(drifts)} queries change, {changes_in_all} times in all.")
+            refused = sum(bool(found.confounded) for found in drifts)
+            if refused:
+                typer.echo(
+                    f"In {refused} of them clicks changed together with the shown order, and the log does not tell "
+                    "apart users and order there: no verdict."
+                )
         typer.echo(f"{target}: {written:,} quer{'y' if written == 1 else 'ies'}")
 
 
@@ -213,7 +248,8 @@ def _report(
     from driftrank.logs.over_time import attraction_over_time
 
     name = fitted.best or next(iter(fitted.fits))
-    series = attraction_over_time(log, click_model(name), windows=windows, **options) if log is not None else []
+    how = options | {"exact": fitted.fits[name].exact}
+    series = attraction_over_time(log, click_model(name), windows=windows, **how) if log is not None else []
     files = write_fit_report(fitted, folder, source, ["driftrank", *sys.argv[1:]], series, drifts, name)
     if not quiet:
         typer.echo(f"{folder}: {', '.join(path.name for path in files)}")

@@ -69,6 +69,8 @@ class ClickModel:
     statistics: ClassVar[str] = ""
     #: those for maximum likelihood, if the default fit is a closed form that is not
     exact_statistics: ClassVar[str] = ""
+    #: True if a click depends on what was shown and clicked above it: rows without their lists do not suffice
+    needs_lists: ClassVar[bool] = True
 
     objective: str = "any"
 
@@ -101,6 +103,8 @@ class ClickModel:
         fit_options = FitOptions(**options)
         if not cls.statistics:
             raise ValueError(f"{cls.__name__}: cannot be fitted, it has no statistics")
+        if not isinstance(log, (PositionCounts, ListCounts)):
+            cls.check_log(log)
         counts = log if isinstance(log, (PositionCounts, ListCounts)) else log.counts(cls.counts_for(fit_options.exact))
         kind = "lists" if isinstance(counts, ListCounts) else "positions" if counts.detailed else "ratios"
         usable = (cls.statistics, cls.exact_statistics, "positions" if cls.statistics == "ratios" else "")
@@ -108,7 +112,22 @@ class ClickModel:
             raise ValueError(f"log: holds counts of {kind}, but {cls.__name__} is fitted to those of {cls.statistics}")
         if not len(counts):
             raise ValueError("log: holds no lists, so there is nothing to fit")
+        if cls.shape and counts.longest == 1:
+            raise ValueError(
+                f"log: every list has one item and no position, so {', '.join(cls.shape)} of {cls.__name__} would mean "
+                "nothing; must have lists, or rows with their position (for PBM). CM, without parameters of ranks, can "
+                "be fitted"
+            )
         return cls.estimate(counts, fit_options)
+
+    @classmethod
+    def check_log(cls, log: Any) -> None:
+        """Check that a log has what the model needs."""
+        if cls.needs_lists and log.has_positions():
+            raise ValueError(
+                f"model={cls.__name__}: must be PBM, since {log.source} has rows without their lists (column "
+                "position), and what stood above an item is not known"
+            )
 
     @classmethod
     def counts_for(cls, exact: bool = False) -> str:

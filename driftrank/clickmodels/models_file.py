@@ -75,6 +75,17 @@ def read(path: str | os.PathLike[str], model: str = "") -> dict[str, QueryModel]
         The click model to read, such as ``"DBN"``; with parameters that replace the file's,
         ``"DBN:objective=clicks"``. By default ``"CM"``, or the only one in the file.
     """
+    return parse(_content(path), model, f"{os.fspath(path)}: ")
+
+
+def models_in(path: str | os.PathLike[str]) -> list[str]:
+    """The names of the click models that queries of a file have."""
+    entries = [entry for entry in _content(path).values() if isinstance(entry, dict)]
+    return [name for name in click_models() if any(name in entry for entry in entries)]
+
+
+def _content(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The object ``"queries"`` of a file."""
     name = os.fspath(path)
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -89,7 +100,7 @@ def read(path: str | os.PathLike[str], model: str = "") -> dict[str, QueryModel]
     queries = content.get("queries") if isinstance(content, dict) else None
     if not isinstance(queries, dict) or not queries:
         raise ValueError(f'{name}: must hold an object "queries" with at least one query')
-    return parse(queries, model, f"{name}: ")
+    return queries
 
 
 def parse(queries: Mapping[str, Any], model: str = "", prefix: str = "") -> dict[str, QueryModel]:

@@ -53,6 +53,7 @@ class PBM(ClickModel):
     """
 
     statistics: ClassVar[str] = "positions"
+    needs_lists: ClassVar[bool] = False
     shape: ClassVar[Mapping[str, str]] = {"examination": RANK}
 
     objective: str = "clicks"

@@ -6,6 +6,7 @@ from driftrank.environments.base import Environment, QueryEnvironment
 from driftrank.environments.churn import Churn
 from driftrank.environments.drift import Drift
 from driftrank.environments.garivier_moulines import GarivierMoulines
+from driftrank.environments.learning_to_rank import LearningToRank
 from driftrank.environments.linear_features import LinearFeatures
 from driftrank.environments.low_ctr import LowCTR
 from driftrank.environments.lower_bound import LowerBound
@@ -25,6 +26,7 @@ __all__ = [
     "Drift",
     "Environment",
     "GarivierMoulines",
+    "LearningToRank",
     "LinearFeatures",
     "LowCTR",
     "LowerBound",

@@ -153,6 +153,10 @@ class Environment:
         """The click model of a query."""
         return self.click_model or self.queries.models.get(self.lookup(query)[0]) or CM()
 
+    def optimum(self) -> Any:
+        """The kernel that finds the best list, as that of the click model: (m, alpha, best, work) -> its value."""
+        return self.users().kernels().optimum
+
     def given(self, query: str | int = 0) -> NDArray[np.float64]:
         """The argument ``base`` of the kernels: the default attraction of a query, or a row for each of its items."""
         return self.lookup(query)[1]
@@ -230,7 +234,7 @@ class World:
         # one kernel for all queries: their click models differ only in numbers
         names = {
             "WORLD": type(environment).world,
-            "OPTIMUM": environment.users().kernels().optimum,
+            "OPTIMUM": environment.optimum(),
             "CHURNS": environment.churns,
             "LIVE": type(environment).live,
         }

@@ -9,6 +9,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from driftrank.clickmodels import ClickModel, models_file
 from driftrank.clickmodels.fitting.counts import ListCounts
 from driftrank.clickmodels.fitting.evaluation import Evaluation
@@ -45,33 +47,65 @@ class FittedModels:
 
     @property
     def best(self) -> str | None:
-        """The model with the best log-likelihood of the held-out lists."""
+        """The model with the best log-likelihood of the held-out lists; closed forms that are not maximum likelihood
+        count only if there is nothing else."""
         scores = {name: e.mean_log_likelihood for name, e in self.evaluations.items()}
-        return max(scores, key=lambda name: scores[name]) if scores else None
+        return max(scores, key=lambda name: (self.fits[name].exact, scores[name])) if scores else None
+
+    def behind(self, name: str) -> tuple[float, float]:
+        """The mean log-likelihood of a held-out list that a model lacks to the best, and its standard error.
+
+        The error is that of the differences of single lists (paired), given both fits; lists are taken as independent.
+        """
+        best = self.best
+        assert best is not None
+        assert self.sample is not None
+        difference = self.evaluations[best].by_list - self.evaluations[name].by_list
+        n, lists = self.sample.lists, int(self.sample.lists.sum())
+        mean = float((n * difference).sum() / lists)
+        variance = float((n * (difference - mean) ** 2).sum()) / max(lists - 1, 1)
+        return mean, float(np.sqrt(variance / lists))
+
+    @property
+    def ties(self) -> list[str]:
+        """Models that are not behind the best by more than two standard errors."""
+        others = [name for name in self.ranked() if name != self.best] if self.best else []
+        return [name for name in others if self.fits[name].exact and self.behind(name)[0] <= 2 * self.behind(name)[1]]
 
     def table(self) -> Table:
         """The comparison, from best to worst."""
         rows = []
         for name in self.ranked():
             fit, found = self.fits[name], self.evaluations.get(name)
-            how = f"EM, {fit.iterations} steps" if fit.iterations else "closed form"
+            how = f"EM, {fit.iterations} steps" if fit.iterations else "closed form" + ", biased" * (not fit.exact)
             scores = (
-                (found.mean_log_likelihood, found.mean_perplexity, found.mean_conditional_perplexity)
+                (
+                    found.mean_log_likelihood,
+                    *self.behind(name),
+                    found.mean_perplexity,
+                    found.mean_conditional_perplexity,
+                )
                 if found
-                else (float("nan"),) * 3
+                else (float("nan"),) * 5
             )
             done = how if fit.converged else f"{how}, not converged"
             rows.append((name, *scores, done, self.seconds[name]))
-        columns = ("model", "log-likelihood", "perplexity", "given clicks above", "fitted by", "seconds")
-        return Table(columns, rows, (None, ".5f", ".4f", ".4f", None, ".1f"))
+        columns = (
+            "model", "log-likelihood", "behind", "s.e.", "perplexity", "given clicks above", "fitted by", "seconds",
+        )  # fmt: skip
+        return Table(columns, rows, (None, ".5f", ".5f", ".5f", ".4f", ".4f", None, ".1f"))
 
     def summary(self) -> dict[str, Any]:
         """The comparison, for JSON."""
         models = {}
         for name in self.ranked():
             found = self.evaluations.get(name)
+            behind, error = self.behind(name) if found else (None, None)
             models[name] = {
                 "log_likelihood": found.mean_log_likelihood if found else None,
+                "behind": behind,
+                "standard_error": error,
+                "exact": self.fits[name].exact,
                 "perplexity": found.mean_perplexity if found else None,
                 "perplexity_by_rank": [float(p) for p in found.perplexity] if found else None,
                 "conditional_perplexity": found.mean_conditional_perplexity if found else None,
@@ -79,7 +113,7 @@ class FittedModels:
                 "converged": self.fits[name].converged,
                 "seconds": round(self.seconds[name], 3),
             }
-        return {"lists": self.lists, "held_out": self.held_out, "best": self.best, "models": models}
+        return {"lists": self.lists, "held_out": self.held_out, "best": self.best, "ties": self.ties, "models": models}
 
     def ranked(self) -> list[str]:
         """Models from best to worst; in the given order if they were not compared."""
@@ -129,10 +163,18 @@ def fit_log(
     device, address
         Where to count: ``"cpu"``, or ``"cluster"`` (:class:`~driftrank.engine.cluster.cluster.Cluster`), file by file.
     options
-        Of :meth:`~driftrank.clickmodels.ClickModel.fit`: ``prior``, ``per_query``, ``exact``, ...
+        Of :meth:`~driftrank.clickmodels.ClickModel.fit`: ``prior``, ``per_query``, ``exact``, ... If ``exact`` is None,
+        all models are fitted by maximum likelihood if they are compared; otherwise DCM and SDBN by their closed forms.
     """
     chosen = models_of(models)
     check_number("holdout", holdout, 0, 1, open_high=True)
+    if log.has_positions():  # lists, on which models are compared, are not known
+        holdout = 0
+        chosen = [cls for cls in chosen if str(models).strip() != "all" or not cls.needs_lists]
+        for cls in chosen:
+            cls.check_log(log)
+    if options.get("exact") is None:
+        options["exact"] = bool(holdout) and len(chosen) > 1
     kinds = {cls.counts_for(bool(options.get("exact"))) for cls in chosen}
     with (
         chosen_progress(progress, {"counting": 1, **{cls.__name__: 1 for cls in chosen}}) as bar,
@@ -168,6 +210,8 @@ def fit_statistics(
     for part in statistics:
         by_kind.setdefault(part.kind, []).append(part)
     merged = {kind: merge(parts) for kind, parts in by_kind.items()}
+    if options.get("exact") is None:
+        options["exact"] = "lists" in merged and len(chosen) > 1
     counted = {}
     for cls in chosen:
         kind = cls.counts_for(bool(options.get("exact")))
@@ -223,6 +267,24 @@ def _lists(statistics: Statistics) -> ListCounts:
     return counts
 
 
+def check_target(path: str | os.PathLike[str], models: Sequence[str]) -> None:
+    """Check that writing these models to a file loses no others."""
+    if not os.path.exists(path):
+        return
+    try:
+        held = models_file.models_in(path)
+    except ValueError:
+        raise ValueError(
+            f"out={os.fspath(path)!r}: must be a new file or a models file; --overwrite replaces it"
+        ) from None
+    lost = [name for name in held if name not in models]
+    if lost:
+        raise ValueError(
+            f"out={os.fspath(path)!r}: must be a new file, or one without other models; this one has "
+            f"{', '.join(lost)}, which would be lost; --overwrite replaces it"
+        )
+
+
 def write_models(
     path: str | os.PathLike[str],
     fitted: FittedModels,
@@ -231,8 +293,11 @@ def write_models(
     items: int | None = None,
     intervals: bool = False,
     drifts: Sequence[QueryDrift] = (),
+    overwrite: bool = False,
 ) -> int:
     """Write a models file, for ``--queries``; returns the number of queries.
+
+    A file that has other models is not replaced unless ``overwrite`` is True.
 
     Parameters
     ----------
@@ -246,6 +311,8 @@ def write_models(
         Changes found in the log (:func:`~driftrank.logs.replay.fitted_queries`).
     """
     fits = fitted.fits
+    if not overwrite:
+        check_target(path, list(fits))
     chosen = next(iter(fits.values())).most_shown(top, items)
     queries = fitted_queries(fits, chosen, drifts, intervals=intervals)
     models_file.write(path, queries)

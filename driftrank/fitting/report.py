@@ -116,7 +116,9 @@ def _how_compared(fitted: FittedModels) -> str:
     scores = (
         "Log-likelihood is the mean over lists; perplexity is that of a click or none at a rank, marginal or given the "
         "clicks above. No probability is taken to be less than 1e-6: a model may rule out events of a log, such as a "
-        "second click in the cascade model. `table.csv` has all digits."
+        "second click in the cascade model. *behind* is the difference to the best model, with the standard error of "
+        "the differences of single lists. Estimates by *biased* closed forms assume that nobody reads on after the "
+        "last click, and are not compared with others. `table.csv` has all digits."
     )
     if not fitted.evaluations:
         return "The models were not compared: there are no lists to compare them on."
@@ -134,18 +136,26 @@ def _changes(drifts: Sequence[QueryDrift]) -> list[str]:
         times = ", ".join(_moment(change.time) for change in found.changes)
         count = len(found.changes)
         summary = f"{count} change{'s' * (count != 1)}: {times}" if count else "no change"
-        lines.append(f"Query `{found.query}` ({found.lists:,} lists): {summary}.")
+        lines.append(f"Query `{found.query}` ({found.lists:,} lists): {summary}.{_confounded(found)}")
     return lines
+
+
+def _confounded(found: QueryDrift) -> str:
+    if not found.confounded:
+        return ""
+    times = ", ".join(_moment(change.time) for change in found.confounded)
+    return f" Clicks also changed with the shown order, which tells nothing of the users: {times}."
 
 
 def _settings(fitted: FittedModels, source: str) -> list[tuple[str, str]]:
     fit = next(iter(fitted.fits.values()))
-    a, b = fit.options.prior
+    (a, b), (of_others, others) = fit.prior, fit.options.others
     shared = "per query" if fit.options.per_query else "shared by all queries"
     return [
         ("Log", source),
         ("Models", ", ".join(fitted.fits)),
-        ("Prior", f"{a:g} successes in {b:g} trials added to every ratio"),
+        ("Prior of attraction", f"{a:.3g} clicks in {b:g} views" + ", by the click rate" * (fit.options.prior is None)),
+        ("Prior of other parameters", f"{of_others:g} successes in {others:g} trials"),
         ("Parameters of ranks", shared),
     ]
 

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from driftrank.clickmodels.fitting.em import learnt_prior
 from driftrank.clickmodels.fitting.intervals import wilson
+from driftrank.logs.change_test import ItemChange, Labels, changes_of, estimated
+from driftrank.logs.examination import Examination, examination_of
 from driftrank.logs.query_lists import QueryLists, frequent_queries, lists_of
-from driftrank.policies.detecting.detectors import GLR
-from driftrank.policies.detecting.detectors.glr import threshold_of
 from driftrank.validation import check_integer, check_number
 
 if TYPE_CHECKING:
     from driftrank.logs.log import Log
 
-#: splits with a log-likelihood within this of the best are candidates for the true one
-_NATS = 7.0
+#: the part of the probability of a false change that is left to the intervals of examination
+_FOR_EXAMINATION = 0.5
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class QueryDrift:
     attraction: NDArray[np.float64]  #: (changes + 1, items)
     low: NDArray[np.float64]  #: lower end of the 95% confidence interval
     high: NDArray[np.float64]
+    #: changes of clicks that came with a change of the items' ranks and may be due to that; not among ``changes``
+    confounded: tuple[Change, ...] = ()
 
 
 def drift(
@@ -51,14 +54,23 @@ def drift(
     top: int = 100,
     items: int = 10,
     delta: float = 0.01,
-    prior: tuple[float, float] = (1, 2),
+    prior: tuple[float, float] | None = None,
 ) -> list[QueryDrift]:
-    """Find the changes of a log's queries, by the likelihood-ratio test that the policies use (:class:`GLR`).
+    """Find the changes of a log's queries, apart from changes of the order in which their items were shown.
 
-    The labels of an item, clicked or not in the lists in which it was read, are tested in the order of time. Read are
-    the items down to the first click, or all without a click, as in the models CM, DCM and SDBN. A change is placed at
-    the largest likelihood; changes of several items of a query that may have happened at the same time are merged. The
-    attraction of an item is estimated from all labels between two of its own changes.
+    The labels of an item are its clicks in the lists in which nothing above it was clicked, in the order of time. They
+    are tested against a constant attraction times the probability that their ranks are read
+    (:mod:`driftrank.logs.change_test`). That probability is estimated from items that were shown at several ranks
+    within a short time (:mod:`driftrank.logs.examination`), and a change is reported only if no value within its
+    confidence interval explains the labels without one. What such a value does explain is *confounded*: the shown
+    order changed with the clicks, and the log cannot tell why. In a log in which every item keeps its rank until the
+    ranker changes, all such changes are confounded.
+
+    The bound on false changes holds for the click models CM, DCM, SDBN, PBM and UBM with the same examination under all
+    queries, and independent lists; for DBN and CCM approximately.
+
+    Changes of several items of a query that may have happened at the same time are merged. The attraction of an item is
+    estimated from all labels between two of its own changes.
 
     Parameters
     ----------
@@ -69,7 +81,7 @@ def drift(
     delta
         Bound on the probability of finding a change in a query that does not change.
     prior
-        Clicks and views that are added to the counts.
+        Clicks and views that are added to the counts; None: two views with the click rate of the query.
 
     Examples
     --------
@@ -89,103 +101,74 @@ def drift(
     check_integer("items", items, 1)
     check_number("delta", delta, 0, 1, open_low=True, open_high=True)
     chosen = list(queries) if queries is not None else frequent_queries(log, top)
-    return [_query_drift(lists, items, delta, prior) for lists in lists_of(log, chosen)]
+    return find_changes(lambda: lists_of(log, chosen), items=items, delta=delta, prior=prior)
 
 
-def _query_drift(lists: QueryLists, most: int, delta: float, prior: tuple[float, float]) -> QueryDrift:
+def find_changes(
+    queries: Callable[[], Iterable[QueryLists]],
+    *,
+    items: int = 10,
+    delta: float = 0.01,
+    prior: tuple[float, float] | None = None,
+) -> list[QueryDrift]:
+    """The changes of queries whose lists ``queries`` gives, twice; see :func:`drift`."""
+    examination = examination_of(queries(), items, 1 - delta * _FOR_EXAMINATION)
+    level = delta * (1 - _FOR_EXAMINATION)
+    return [_query_drift(lists, items, examination, level, prior) for lists in queries()]
+
+
+def _query_drift(
+    lists: QueryLists, most: int, examination: Examination, delta: float, prior: tuple[float, float] | None
+) -> QueryDrift:
     names, codes = lists.most_shown(most)
-    seen = lists.read()
+    seen = lists.read() & (lists.position <= len(examination.estimate))
+    added = learnt_prior(float(lists.clicked.sum()), float(len(lists.clicked))) if prior is None else prior
     streams = []
-    found: list[_ItemChange] = []
+    found: list[tuple[int, ItemChange]] = []
     for a, code in enumerate(codes):
         here = seen & (lists.item == code)
-        labels, steps = lists.clicked[here].astype(np.int8), lists.list_of[here]
+        labels, steps = Labels(lists.clicked[here], lists.position[here] - 1), lists.list_of[here]
         streams.append((labels, steps))
-        found += [_ItemChange(a, *change) for change in _changes(labels, steps, delta / len(codes))]
-    moments = _moments(found)
+        found += [(a, _in_lists(change, steps)) for change in changes_of(labels, examination, delta / len(codes))]
+    moments = _moments([pair for pair in found if pair[1].certain])
     at = [moment for moment, _ in moments]
     attraction, low, high = (np.zeros((len(at) + 1, len(codes))) for _ in range(3))
     for a, (labels, steps) in enumerate(streams):
         own = [n for n, (_, changed) in enumerate(moments) if a in changed]
         for first, end in zip([0, *(n + 1 for n in own)], [*(n + 1 for n in own), len(at) + 1], strict=True):
             begin = at[first - 1] if first else 0
-            here = labels[(steps > begin) & (steps <= (at[end - 1] if end <= len(at) else lists.count))]
-            clicks, shown = here.sum() + prior[0], len(here) + prior[1]
-            attraction[first:end, a] = clicks / shown if shown else 0.0
-            low[first:end, a], high[first:end, a] = wilson(clicks, shown)
-    changes = [Change(moment, lists.time[moment - 1], tuple(names[a] for a in changed)) for moment, changed in moments]
-    return QueryDrift(lists.query, tuple(names), lists.count, tuple(changes), attraction, low, high)
+            here = (steps > begin) & (steps <= (at[end - 1] if end <= len(at) else lists.count))
+            part = Labels(labels.clicked[here], labels.rank[here])
+            alpha, read = estimated(part, examination.estimate, added)
+            attraction[first:end, a] = alpha
+            low[first:end, a], high[first:end, a] = wilson(alpha * (read + added[1]), read + added[1])
+
+    def described(moments: list[tuple[int, set[int]]]) -> tuple[Change, ...]:
+        return tuple(Change(m, lists.time[m - 1], tuple(names[a] for a in sorted(changed))) for m, changed in moments)
+
+    confounded = described(_moments([pair for pair in found if not pair[1].certain]))
+    return QueryDrift(lists.query, tuple(names), lists.count, described(moments), attraction, low, high, confounded)
 
 
-@dataclass(frozen=True)
-class _ItemChange:
-    """A change of an item: the last list before it, the range ``low .. high`` of likely ones, log-likelihood ratio."""
-
-    item: int
-    after: int
-    low: int
-    high: int
-    ratio: float
+def _in_lists(change: ItemChange, steps: NDArray[np.int64]) -> ItemChange:
+    """A change in numbers of lists; ``steps`` are those of the item's labels."""
+    # the item may not have been shown for a while: the change was anywhere before its next list
+    high = max(int(steps[change.high - 1]), int(steps[min(change.high, len(steps) - 1)]) - 1)
+    return replace(change, after=int(steps[change.after - 1]), low=int(steps[change.low - 1]), high=high)
 
 
-def _changes(labels: NDArray[np.int8], steps: NDArray[np.int64], delta: float) -> list[tuple[int, int, int, float]]:
-    """The changes of the labels of one item; ``steps`` are the numbers of their lists."""
-    level = float(np.log(3 / delta))
-    cuts = [0]
-    for alarm in GLR(delta=delta).run(labels):
-        cuts.append(cuts[-1] + _split(labels[cuts[-1] : alarm])[0])
-    cuts.append(len(labels))
-    while True:  # again with all labels between the neighbouring changes; drop changes that the test then does not find
-        splits = []
-        for n in range(1, len(cuts) - 1):
-            begin, end = cuts[n - 1], cuts[n + 1]
-            at, first, last, ratio = _split(labels[begin:end])
-            cuts[n] = begin + at
-            splits.append((begin + first, begin + last, ratio, ratio - threshold_of(end - begin, level, 0)))
-        weakest = min(range(len(splits)), key=lambda n: splits[n][3], default=-1)
-        if weakest < 0 or splits[weakest][3] > 0:
-            break
-        del cuts[weakest + 1]
-    found = []
-    for cut, (first, last, ratio, _) in zip(cuts[1:-1], splits, strict=True):
-        # the item may not have been shown for a while: the change was anywhere before its next list
-        high = max(int(steps[last - 1]), int(steps[min(last, len(steps) - 1)]) - 1)
-        found.append((int(steps[cut - 1]), int(steps[first - 1]), high, ratio))
-    return found
-
-
-def _split(labels: NDArray[np.int8]) -> tuple[int, int, int, float]:
-    """The best split of labels in two, the first and last that are about as good, and the log-likelihood ratio."""
-    n = len(labels)
-    before = np.arange(1, n)
-    ones = np.cumsum(labels)[:-1].astype(float)
-    total = float(labels.sum())
-    ratio = _log_likelihood(ones, before) + _log_likelihood(total - ones, n - before)
-    good = np.flatnonzero(ratio >= ratio.max() - _NATS) + 1
-    whole = float(_log_likelihood(np.array([total]), np.array([n]))[0])
-    return int(ratio.argmax()) + 1, int(good[0]), int(good[-1]), float(ratio.max()) - whole
-
-
-def _log_likelihood(ones: NDArray[np.float64], n: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The log-likelihood of labels at their own mean."""
-    result = np.zeros(len(n))
-    for part in (ones, n - ones):
-        some = part > 0
-        result[some] += part[some] * np.log(part[some] / n[some])
-    return result
-
-
-def _moments(found: Sequence[_ItemChange]) -> list[tuple[int, set[int]]]:
+def _moments(found: Sequence[tuple[int, ItemChange]]) -> list[tuple[int, set[int]]]:
     """Breakpoints of the query, each with the items that changed: changes with overlapping ranges are merged."""
-    groups: list[list[_ItemChange]] = []
-    for change in sorted(found, key=lambda f: f.high):
-        if groups and change.low <= min(f.high for f in groups[-1]) and change.item not in {f.item for f in groups[-1]}:
-            groups[-1].append(change)
+    groups: list[list[tuple[int, ItemChange]]] = []
+    for item, change in sorted(found, key=lambda f: f[1].high):
+        group = groups[-1] if groups else []
+        if group and change.low <= min(f.high for _, f in group) and item not in {a for a, _ in group}:
+            group.append((item, change))
         else:
-            groups.append([change])
+            groups.append([(item, change)])
     moments: dict[int, set[int]] = {}
     for group in groups:
-        low, high = max(f.low for f in group), min(f.high for f in group)
-        surest = max(group, key=lambda f: f.ratio).after
-        moments.setdefault(min(max(surest, low), high), set()).update(f.item for f in group)
+        low, high = max(f.low for _, f in group), min(f.high for _, f in group)
+        surest = max((f for _, f in group), key=lambda f: f.ratio).after
+        moments.setdefault(min(max(surest, low), high), set()).update(a for a, _ in group)
     return sorted(moments.items())

@@ -22,7 +22,7 @@ _WRONG = {
     "long": f"len(ranking) > {LONGEST}",
     "repeated": "len(ranking) > 1 AND list_unique(ranking) < list_count(ranking)",
     "position": "len(clicks) > 0 AND (list_max(clicks) > len(ranking) OR list_min(clicks) < 1)",
-    "propensities": "list_count(propensities) <> len(ranking) OR list_min(propensities) <= 0"
+    "propensities": "list_count(propensities) <> {expected} OR list_min(propensities) <= 0"
     " OR list_max(propensities) > 1",
 }
 
@@ -55,6 +55,7 @@ class LogCheck:
     gaps: list[tuple[Any, int, Any]]
     positions: list[tuple[int, int]]
     report: LogReport
+    propensities: str | None = None  #: their kind; "unknown" if the log is not marked with it
 
     @property
     def good(self) -> bool:
@@ -78,6 +79,7 @@ class LogCheck:
             "last": _plain(self.last),
             "gaps": [{"length": _plain(gap), "row": row, "time": _plain(time)} for gap, row, time in self.gaps],
             "positions": [{"views": views, "clicks": clicks} for views, clicks in self.positions],
+            "propensities": self.propensities,
             "unit": self.report.unit,
             "problems": self.report.to_dict()["problems"],
         }
@@ -111,12 +113,12 @@ def check(source: Log | str | os.PathLike[str], columns: Mapping[str, str] | Non
         gaps, unique = _clock(connection, log, examples)
         if not unique:
             _duplicates(connection, log, examples)
-        positions = _positions(connection)
+        positions = _positions(connection, "coalesce(position, 1)" if "position" in log.types else "1")
         first, last = connection.execute("SELECT min(time), max(time) FROM numbered").fetchone() or (None, None)
         _report_problems(connection, log, examples, report)
     if log.report is None:
         report.lists, report.clicks = counts["lists"], counts["clicks"]
-    return LogCheck(log.source, counts, first, last, gaps, positions, report)
+    return LogCheck(log.source, counts, first, last, gaps, positions, report, _kind_of(log))
 
 
 #: by kind of problem: the number, and the (file, row) of the first
@@ -128,6 +130,8 @@ _PLACE = "file * 1000000000000 + row"
 def _counted(connection: duckdb.DuckDBPyConnection, log: Log) -> tuple[dict[str, int], _Examples]:
     """Counts and problems, in one pass over the rows."""
     wrong = {kind: sql for kind, sql in _WRONG.items() if kind != "propensities" or kind in log.types}
+    expected = "1" if log.propensities == "list" else "len(ranking)"
+    wrong = {kind: sql.format(expected=expected) for kind, sql in wrong.items()}
     flags = ", ".join(f"coalesce({sql}, false) AS {kind}" for kind, sql in wrong.items())
     sums = ", ".join(f"count_if({kind}), min({_PLACE}, {EXAMPLES}) FILTER (WHERE {kind})" for kind in wrong)
     row = connection.execute(
@@ -192,18 +196,22 @@ def _duplicates(connection: duckdb.DuckDBPyConnection, log: Log, examples: _Exam
             examples[kind] = found[0], [divmod(p, 10**12) for p in found[1]]
 
 
-def _positions(connection: duckdb.DuckDBPyConnection) -> list[tuple[int, int]]:
-    """Views and clicks by position; positions outside the list do not count."""
-    lengths = connection.execute("SELECT len(ranking), count(*) FROM numbered WHERE ranking IS NOT NULL GROUP BY 1")
-    lists = dict(lengths.fetchall())
+def _kind_of(log: Log) -> str | None:
+    return log.propensities or "unknown" if "propensities" in log.types else None
+
+
+def _positions(connection: duckdb.DuckDBPyConnection, first: str) -> list[tuple[int, int]]:
+    """Views and clicks by position; positions outside the list do not count. A list begins at position ``first``."""
+    sizes = connection.execute(
+        f"SELECT {first}, {first} + len(ranking), count(*) FROM numbered WHERE ranking IS NOT NULL GROUP BY 1, 2"
+    ).fetchall()
     clicked = connection.execute(
-        "SELECT position, count(*)"
-        " FROM (SELECT unnest(list_distinct(clicks)) AS position, len(ranking) AS items FROM numbered)"
-        " WHERE position BETWEEN 1 AND items GROUP BY 1"
+        "SELECT position + begin - 1, count(*) FROM (SELECT unnest(list_distinct(clicks)) AS position,"
+        f" len(ranking) AS items, {first} AS begin FROM numbered) WHERE position BETWEEN 1 AND items GROUP BY 1"
     )
     clicks = dict(clicked.fetchall())
-    depth = min(max(lists, default=0), 1000)
-    return [(sum(lists[n] for n in lists if n >= p), clicks.get(p, 0)) for p in range(1, depth + 1)]
+    depth = min(max((end - 1 for _, end, _ in sizes), default=0), 1000)
+    return [(sum(n for begin, end, n in sizes if begin <= p < end), clicks.get(p, 0)) for p in range(1, depth + 1)]
 
 
 def _report_problems(connection: duckdb.DuckDBPyConnection, log: Log, examples: _Examples, report: LogReport) -> None:

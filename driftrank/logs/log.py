@@ -16,8 +16,8 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from driftrank.logs.schema import check_columns, literal, quoted, selected
-from driftrank.validation import check_integer, check_number
+from driftrank.logs.schema import MARK, PROPENSITIES, check_columns, literal, quoted, selected
+from driftrank.validation import check_choice, check_integer, check_number
 
 if TYPE_CHECKING:
     import duckdb
@@ -51,6 +51,8 @@ class Log:
         The files it consists of. :meth:`parts` has one log for each.
     report
         Problems of the lines of a text file; None for tables.
+    propensities
+        The kind of the column ``propensities`` (:data:`driftrank.logs.schema.PROPENSITIES`); None if it is not known.
     """
 
     source: str
@@ -59,6 +61,7 @@ class Log:
     report: LogReport | None = None
     memory: str = MEMORY
     threads: int | None = None
+    propensities: str | None = None
     _columns: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
     _select: str = dataclasses.field(default="*", repr=False)
     _where: tuple[str, ...] = dataclasses.field(default=(), repr=False)
@@ -98,6 +101,13 @@ class Log:
         if self._table is not None:
             connection.execute(f"ATTACH {literal(self.files[0])} AS driftrank_log (READ_ONLY)")
         return connection
+
+    def has_positions(self) -> bool:
+        """True if there are rows without their lists, whose item has a position of its own."""
+        if "position" not in self.types:
+            return False
+        with self.connect() as connection:
+            return bool(self._value(connection, "count(position) > 0"))
 
     def count(self) -> int:
         """The number of lists."""
@@ -200,6 +210,7 @@ def open_log(
     quiet: bool = False,
     memory: str = MEMORY,
     threads: int | None = None,
+    propensities: str | None = None,
 ) -> Log:
     """Open a click log.
 
@@ -220,6 +231,9 @@ def open_log(
         Do not warn.
     memory, threads
         Limits of queries over the log: beyond the memory they use the disk; None for all cores.
+    propensities
+        The kind of the column ``propensities``: ``"conditional"``, ``"marginal"`` or ``"list"``. By default that which
+        ``driftrank log convert`` has written to the file.
 
     Examples
     --------
@@ -236,12 +250,15 @@ def open_log(
     mapping = dict(columns or {})
     if threads is not None:
         check_integer("threads", threads, 1)
+    if propensities is not None:
+        check_choice("propensities", propensities, tuple(PROPENSITIES))
     report, kept = None, None
     if isinstance(source, (str, os.PathLike)):
         name = os.fspath(source)
         file, table = _database(name)
         if file is not None:
-            return _open_table(name, file, table, check_columns(mapping), memory, threads)
+            log = _open_table(name, file, table, check_columns(mapping), memory, threads)
+            return dataclasses.replace(log, propensities=propensities)
         files = _files(name)
     else:
         name, kept = type(source).__name__, TemporaryFolder()
@@ -256,7 +273,10 @@ def open_log(
     with duckdb_connection(memory, threads) as connection:
         available = _describe(connection, name, _scan(files))
     types, select = selected(name, available, mapping)
-    return Log(name, types, tuple(files), report, memory, threads, mapping, select, (), None, report is not None, kept)
+    kind = propensities or (marked_propensities(name, files) if "propensities" in types else None)
+    return Log(
+        name, types, tuple(files), report, memory, threads, kind, mapping, select, (), None, report is not None, kept
+    )  # fmt: skip
 
 
 def _write_table(table: ArrowTable, folder: Path) -> str:
@@ -292,6 +312,21 @@ def duckdb_connection(memory: str = MEMORY, threads: int | None = None) -> duckd
         raise ValueError(f"memory={memory!r}: must be an amount such as '2GB'") from None
     connection.execute("SET enable_progress_bar = false")
     return connection
+
+
+def marked_propensities(name: str, files: Sequence[str]) -> str | None:
+    """The kind of propensities that Parquet files are marked with."""
+    import pyarrow.parquet as pq
+
+    kinds = set()
+    for file in files:
+        metadata = pq.read_schema(file).metadata or {}
+        # of a service, whose files had no mark at first
+        kinds.add(metadata.get(MARK, b"conditional" if b"driftrank.ranker" in metadata else b"").decode())
+    if len(kinds) > 1:
+        kinds_of = ", ".join(kind or "unknown" for kind in sorted(kinds))
+        raise ValueError(f"{name}: its files have propensities of different kinds ({kinds_of}); must be one")
+    return kinds.pop() or None
 
 
 def is_parquet(file: str) -> bool:
@@ -335,7 +370,7 @@ def _database(name: str) -> tuple[str | None, str | None]:
 def _open_table(
     name: str, file: str, table: str | None, mapping: Mapping[str, str], memory: str, threads: int | None
 ) -> Log:
-    log = Log(name, {}, (file,), None, memory, threads, mapping, "*", (), "")
+    log = Log(name, {}, (file,), None, memory, threads, None, mapping, "*", (), "")
     with log.connect() as connection:
         tables = "SELECT database_name, schema_name, table_name FROM duckdb_tables()"
         views = "SELECT database_name, schema_name, view_name FROM duckdb_views() WHERE NOT internal"

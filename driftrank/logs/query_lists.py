@@ -52,7 +52,8 @@ def frequent_queries(log: Log, top: int) -> list[Any]:
 
 def lists_of(log: Log, queries: Iterable[Any]) -> Iterator[QueryLists]:
     """The lists of each of these queries, one query in memory at a time."""
-    sql = f"SELECT time, ranking, clicks FROM {log.relation} WHERE query = ? ORDER BY time, ranking, clicks"
+    first = "coalesce(position, 1)" if "position" in log.types else "1"
+    sql = f"SELECT time, ranking, clicks, {first} AS first FROM {log.relation} WHERE query = ? ORDER BY 1, 2, 3, 4"
     with log.connect() as connection:
         for query in queries:
             table = connection.sql(sql, params=[query]).to_arrow_table().combine_chunks()
@@ -70,7 +71,8 @@ def _lists(query: Any, table: Any) -> QueryLists:
     encoded = pc.list_flatten(ranking).dictionary_encode()
     item = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     list_of = np.repeat(np.arange(1, len(sizes) + 1), sizes)
-    position = np.arange(len(item)) - starts[list_of - 1] + 1
+    first = table.column("first").to_numpy().astype(np.int64)
+    position = np.arange(len(item)) - starts[list_of - 1] + first[list_of - 1]
     clicked = np.zeros(len(item), bool)
     parents = pc.list_parent_indices(clicks).to_numpy(zero_copy_only=False)
     places = pc.list_flatten(clicks).to_numpy(zero_copy_only=False).astype(np.int64)

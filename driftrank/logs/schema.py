@@ -9,8 +9,17 @@ ranking       VARCHAR[] or BIGINT[]                  the items, top first; at mo
 clicks        SMALLINT[] or INTEGER[]                clicked positions, from 1, in the order of clicking; [] for none
 user          VARCHAR or BIGINT, may be missing      the user, or the session
 device        VARCHAR, may be missing                the device
-propensities  DOUBLE[], may be missing               by position: the probability of putting the item there
+propensities  DOUBLE[], may be missing               probabilities of what was shown, of one of three kinds, see below
+position      SMALLINT, may be missing               of a row without its list: the position of its item; else NULL
 ============  =====================================  ==================================================================
+
+Propensities are of one kind, which a Parquet file is marked with (key ``driftrank.propensities``):
+
+* ``conditional``: by position, the probability of the item given those above it. Their product is that of the list, and
+  the product of the first ones that of a prefix. The service records these.
+* ``marginal``: by position, the probability that the item stands there, whatever is above. Products mean nothing. The
+  Open Bandit Dataset has these.
+* ``list``: one number, the probability of the whole list.
 """
 
 from __future__ import annotations
@@ -19,8 +28,17 @@ import re
 from collections.abc import Mapping
 
 REQUIRED = ("query", "time", "ranking", "clicks")
-OPTIONAL = ("user", "device", "propensities")
+OPTIONAL = ("user", "device", "propensities", "position")
 COLUMNS = (*REQUIRED, *OPTIONAL)
+
+#: the kinds of propensities
+PROPENSITIES: Mapping[str, str] = {
+    "conditional": "of the item given those above it",
+    "marginal": "of the item at its position, whatever is above",
+    "list": "of the whole list",
+}
+#: the key of a Parquet file's metadata that has the kind
+MARK = b"driftrank.propensities"
 
 #: maximum number of items of a list: its clicks are the bits of an integer
 LONGEST = 62
@@ -45,6 +63,7 @@ _WANTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "user": _NAMES,
     "device": ("text", {"VARCHAR": "VARCHAR"}),
     "propensities": ("lists of numbers", {f"{t}[]": "DOUBLE[]" for t in _NUMBERS}),
+    "position": ("integers, from 1", dict.fromkeys(_INTEGERS, "SMALLINT")),
 }  # fmt: skip
 
 

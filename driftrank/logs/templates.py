@@ -1,4 +1,4 @@
-"""Templates of generated logs: lists and their clicks, and the Yandex text format."""
+"""Templates of logs: generated lists and their clicks, the Yandex text format, the likelihood of labels."""
 
 # ruff: noqa: F821 - the capital names are bound when a click model is compiled
 # mypy: ignore-errors
@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from driftrank.kernels import kernel
+from driftrank.kernels.elementary import exp, log
 from driftrank.kernels.rng import below, derive, uniform
 
 
@@ -120,3 +121,33 @@ def yandex_lines(first, names, ids, query, pairs, mask, out):
                 out[at] = 10
                 at += 1
     return at
+
+
+def largest_likelihoods(sums, e, theta, value):
+    """Maximise the log-likelihood C ln(theta) + sum of n_k ln(1 - e_k theta) of every row (C, n_1, n_2, ...) of sums.
+
+    It is concave in theta. Newton's steps are in ln(theta), and lead at most half of the way to 1.
+    """
+    for i in range(sums.shape[0]):
+        clicks = sums[i, 0]
+        exposed = 0.0
+        for k in range(e.shape[0]):
+            exposed += sums[i, k + 1] * e[k]
+        x = 0.0 if clicks == 0.0 else clicks / (clicks + exposed)
+        move = 1.0 if 0.0 < x < 1.0 else 0.0
+        tries = 0
+        while abs(move) > 1e-9 and tries < 50:
+            tries += 1
+            slope = clicks
+            bend = 0.0
+            for k in range(e.shape[0]):
+                odds = e[k] * x / max(1.0 - e[k] * x, 1e-12)
+                slope -= sums[i, k + 1] * odds
+                bend += sums[i, k + 1] * odds * (1.0 + odds)
+            move = min(max(slope / bend, -1.0), 1.0)
+            x = min(x * exp(move), 0.5 * (x + 1.0))
+        theta[i] = x
+        value[i] = clicks * log(x) if clicks > 0.0 else 0.0
+        for k in range(e.shape[0]):
+            if sums[i, k + 1] > 0.0:
+                value[i] += sums[i, k + 1] * log(max(1.0 - e[k] * x, 1e-12))

@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from driftrank.logs.schema import LONGEST
+from driftrank.logs.schema import LONGEST, MARK
 from driftrank.serve.log.ended_lists import EndedList, EndedLists, chosen_ranker
 from driftrank.serve.log.store.base import open_reader
 
@@ -99,7 +99,7 @@ def _add(folder: Path, begin: int, last: int, tables: Sequence[pa.Table], report
         tables = [table.cast(schema) for table in tables]
         _note_text(report)
     table = pa.concat_tables(tables).sort_by("time")
-    table = table.replace_schema_metadata({_RANKER: report.ranker, _LAST: str(last)})
+    table = table.replace_schema_metadata({_RANKER: report.ranker, _LAST: str(last), MARK: "conditional"})
     folder.mkdir(exist_ok=True)
     # elsewhere at first: a reader of the folder must not see half a file
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:

@@ -21,6 +21,21 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_rows_without_lists(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``all`` is what such a log can be fitted to; others are refused, and files of other models are kept."""
+    rows = "\n".join(f"q,{n},{n % 2},{1 + n // 2 % 2},{int(n % 7 == 0)}" for n in range(400))
+    (tmp_path / "rows.csv").write_text(f"query,time,item,slot,click\n{rows}\n")
+    log, models = str(tmp_path / "log.parquet"), tmp_path / "models.json"
+    convert = ["log", "convert", str(tmp_path / "rows.csv"), log, "--columns", "position=slot", "--quiet"]
+    assert run(convert) == 0
+    assert run(["fit", log, "--model", "all", "--out", str(models)]) == 0
+    assert len(load(models, "PBM").models["q"].examination) == 2  # type: ignore[attr-defined]
+    assert run(["fit", log, "--model", "CM", "--out", str(models)]) == 2
+    assert "which would be lost" in capsys.readouterr().err
+    assert run(["fit", log, "--model", "CM", "--overwrite", "--out", str(models)]) == 2
+    assert "model=CM: must be PBM" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_from_a_raw_log_to_a_simulation(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     models, report = tmp_path / "models.json", tmp_path / "report"

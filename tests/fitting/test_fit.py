@@ -51,6 +51,70 @@ def test_the_model_of_the_users_is_found(fitted: FittedModels) -> None:
     )
 
 
+def test_models_are_compared_like_with_like(log: Log, tmp_path: Path) -> None:
+    """Closed forms are not used where models are compared, unless asked for, and then they are not the best."""
+    fitted = fit_log(log, "DCM,SDBN,CM")
+    assert all(fit.exact for fit in fitted.fits.values())
+    assert "biased" not in str(fitted.table())
+    quick = fit_log(log, "DCM,SDBN,CM", exact=False)
+    assert [name for name, fit in quick.fits.items() if not fit.exact] == ["DCM", "SDBN"]
+    assert quick.best == "CM"
+    assert str(quick.table()).count("closed form, biased") == 2
+    assert not fit_log(log, "DCM").fits["DCM"].exact  # nothing is compared
+    statistics = [aggregate(log, kind) for kind in ("ratios", "lists")]
+    assert fit_statistics(statistics, "DCM,CM").fits["DCM"].exact
+    assert not fit_statistics(statistics[:1], "DCM,CM").fits["DCM"].exact
+
+
+def test_differences_have_paired_errors(log: Log, fitted: FittedModels) -> None:
+    """The mean and the standard error of the differences, list by list."""
+    assert fitted.behind(fitted.best or "") == (0, 0)
+    assert fitted.sample is not None
+    of_list = [np.repeat(fitted.evaluations[name].by_list, fitted.sample.lists) for name in ("PBM", "UBM", "CM")]
+    best = of_list[0] if fitted.best == "PBM" else of_list[1]
+    mean, error = fitted.behind("CM")
+    assert mean == pytest.approx((best - of_list[2]).mean())
+    assert error == pytest.approx((best - of_list[2]).std(ddof=1) / np.sqrt(len(best)))
+    assert mean > 10 * error
+    assert "CM" not in fitted.ties
+    second = fitted.ranked()[1]
+    assert (second in fitted.ties) == (fitted.behind(second)[0] <= 2 * fitted.behind(second)[1])
+    assert fitted.summary()["models"]["CM"]["standard_error"] == error
+
+
+def test_rare_clicks_do_not_look_attractive(tmp_path: Path) -> None:
+    """At a click rate of 0.4%, the average attraction is right; with one click in two views added it is not."""
+    path = tmp_path / "log.parquet"
+    rng = np.random.default_rng(0)
+    items, clicks = rng.integers(0, 80, (6000, 2)), rng.random((6000, 2)) < 0.004
+    items[:, 1] = (items[:, 0] + 1 + items[:, 1] % 79) % 80
+    rows = ", ".join(
+        f"('q', {n}, {i.tolist()}, {(np.flatnonzero(c) + 1).tolist()})"
+        for n, (i, c) in enumerate(zip(items, clicks, strict=True))
+    )
+    duckdb.sql(f"COPY (SELECT * FROM (VALUES {rows}) AS t(query, time, ranking, clicks)) TO '{path}'")
+    log = open_log(path)
+    rate = clicks.mean()
+    assert PBM.fit(log).attraction.mean() == pytest.approx(rate, rel=0.2)
+    assert CM.fit(log).attraction.mean() == pytest.approx(rate, rel=0.05)
+    assert CM.fit(log, prior=(1, 2)).attraction.mean() > 2 * rate
+
+
+def test_a_file_of_other_models_is_kept(tmp_path: Path, fitted: FittedModels, log: Log) -> None:
+    path = tmp_path / "models.json"
+    write_models(path, fitted)
+    alone = fit_log(log, "CM")
+    with pytest.raises(ValueError, match="this one has PBM, UBM, which would be lost; --overwrite replaces it"):
+        write_models(path, alone)
+    assert "PBM" in path.read_text()
+    write_models(path, fitted)  # the same models again
+    write_models(path, alone, overwrite=True)
+    assert "PBM" not in path.read_text()
+    path.write_text("{}")
+    with pytest.raises(ValueError, match="must be a new file or a models file"):
+        write_models(path, alone)
+
+
 def test_held_out_lists_are_the_latest(log: Log, fitted: FittedModels) -> None:
     """Fitting to the lists before gives the same scores, and to all lists the same models."""
     earlier, later = log.split(0.8)
@@ -138,7 +202,7 @@ def test_attraction_over_time_and_replay(tmp_path: Path) -> None:
     slots = [item % 1000 for item in series[0].items]
     for window, step in ((0, 100), (2, 1200), (5, 2600)):
         truth = world.attraction(step, series[0].query)[slots]
-        assert series[0].attraction[window] == pytest.approx(truth, abs=0.1)
+        assert series[0].attraction[window] == pytest.approx(truth, abs=0.12)
     drifts = drift(log, items=10)
     fitted = fit_log(log, "CM,PBM")
     write_models(tmp_path / "models.json", fitted, drifts=drifts)

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from driftrank.logs import open_log
+from driftrank.logs import check, open_log
 from driftrank.logs.bad_lines import LogReport
 from driftrank.logs.conversion.convert import convert
 
@@ -36,7 +36,11 @@ def test_a_row_is_a_list(tmp_path: Path) -> None:
     }  # fmt: skip
     assert (rows[0]["clicks"], rows[0]["position"]) == ([], 3)
     log = open_log(tmp_path / "men" / "out.parquet")
-    assert list(log.types) == ["query", "time", "ranking", "clicks", "propensities"]
+    assert list(log.types) == ["query", "time", "ranking", "clicks", "propensities", "position"]
+    assert (log.propensities, log.has_positions()) == ("marginal", True)
+    assert check(log).positions == [(1, 1), (0, 0), (1, 0)]
+    with pytest.raises(ValueError, match="propensities='list': must be 'marginal' for the format open-bandit"):
+        converted(tmp_path / "men", f"{NOON},14,3,0,0.25,f,g,0", propensities="list")
     assert converted(tmp_path / "men", f"{NOON},x,3,0,0.25,f,g,0", query="random/men")[0][0]["query"] == "random/men"
 
 

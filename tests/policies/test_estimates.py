@@ -25,6 +25,8 @@ WITHOUT = {
     "BatchRank": "counts clicks at all positions, observed or not: items are compared, not estimated",
     "BubbleRank": "compares neighbours",
     "TopRank": "compares items of a block",
+    "DBGD": "compares rankers",
+    "PDGD": "compares items of a list",
     "Random": "learns nothing",
     "RankedEXP3": "weighs items by how much they earned, divided by how probable they were",
     "RankedEXP3S": "weighs items",

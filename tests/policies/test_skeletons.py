@@ -128,7 +128,9 @@ CascadePHT CascadeSWKLUCB CascadeSWUCB CascadeUCB1 CascadeUCBV DCMDKLUCB DCMDUCB
 GLRTCascadeKLUCB GLRTCascadeUCB GLRTDCMKLUCB PBMDUCB PBMSWUCB PBMUCB RankedKLUCB RankedUCB1
 """
 #: policies that do not estimate attractions
-WITHOUT_ESTIMATES = "BatchRank BubbleRank DynamicOracle Random RankedEXP3 RankedEXP3S RankedREXP3 StaticOracle TopRank"
+WITHOUT_ESTIMATES = (
+    "BatchRank BubbleRank DBGD DynamicOracle PDGD Random RankedEXP3 RankedEXP3S RankedREXP3 StaticOracle TopRank"
+)
 
 
 def test_policies_state_optimism_and_estimates():

@@ -103,7 +103,7 @@ def test_the_container_needs_a_key_and_keeps_its_store_in_the_volume() -> None:
     (entry,), (command,), (volume,) = (instructions(word) for word in ("ENTRYPOINT", "CMD", "VOLUME"))
     program, *arguments = json.loads(entry) + json.loads(command)
     assert program == "driftrank"
-    assert set(understood(arguments).values()) <= {None, ()}
+    assert not any(understood(arguments).values())
     settings = load_settings(environ=variables())
     assert settings.public
     assert settings.admin_key is None

@@ -51,6 +51,7 @@ def _show(found: LogCheck, examples: int) -> None:
     report = found.report
     counts = [(name, f"{count:,}") for name, count in found.counts.items()]
     counts += [("lists with a click", f"{found.click_rate:.1%}")] if found.counts["lists"] else []
+    counts += [("propensities", found.propensities)] if found.propensities else []
     counts += [("first time", f"{found.first}"), ("last time", f"{found.last}")]
     if report.unit == "line":
         counts.insert(0, ("lines of text", f"{report.lines:,}"))

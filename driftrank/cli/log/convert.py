@@ -31,6 +31,14 @@ QueryOption = Annotated[
         metavar="NAME", help="Name of the query, for the Open Bandit Dataset.", show_default="the file's folder"
     ),
 ]
+PropensitiesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="conditional|marginal|list",
+        help="The propensities are of an item given those above it, of an item at its position, or of the whole list.",
+        show_default="unknown; marginal for the Open Bandit Dataset",
+    ),
+]
 OnErrorOption = Annotated[
     str, typer.Option(metavar="skip|stop", help="Lines that cannot be used: leave them out, or stop at the first.")
 ]
@@ -48,6 +56,7 @@ def convert(
     clicks: ClicksOption = "positions",
     group: GroupOption = False,
     query: QueryOption = None,
+    propensities: PropensitiesOption = None,
     on_error: OnErrorOption = "skip",
     ranker: o.StoredRankerOption = None,
     json: o.JsonOption = False,
@@ -73,8 +82,8 @@ def convert(
     driftrank log convert sqlite:///driftrank.db log.parquet --ranker shop
     """
     if "://" in source:
-        given = (format, columns, clicks, group, query, on_error)
-        if given != ("auto", None, "positions", False, None, "skip"):
+        given = (format, columns, clicks, group, query, propensities, on_error)
+        if given != ("auto", None, "positions", False, None, None, "skip"):
             raise ValueError(f"IN={source}: a store takes --ranker, but no other option of formats")
         _convert_store(source, out, ranker, json=json, quiet=quiet)
         return
@@ -89,7 +98,7 @@ def convert(
     begin = time.perf_counter()
     report = convert_log(
         source, out, format=format, columns=columns_of(columns), clicks=clicks, group=group, query=query,
-        on_error=on_error, progress=False if quiet or json else None,
+        propensities=propensities, on_error=on_error, progress=False if quiet or json else None,
     )  # fmt: skip
     seconds = time.perf_counter() - begin
     if json:

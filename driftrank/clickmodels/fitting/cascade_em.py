@@ -103,16 +103,18 @@ class _ListData:
 def fit_cascade(model: type[ClickModel], hidden: HiddenKernels, counts: ListCounts, options: FitOptions) -> Fit:
     """Run EM, starting from the click-through rates and 1/2. An item has its attraction and the model's parameters of
     items, a group all others, in the order of the model's ``shape``."""
-    a, b = options.prior
     width = {ITEM: 1, ONE: 1, RANK: counts.k}
     per_item = 1 + sum(kind == ITEM for kind in model.shape.values())
     per_group = sum(width[kind] for kind in model.shape.values() if kind != ITEM)
     data = _ListData(counts, hidden, per_item, per_group, options.per_query)
     views, clicks = data.lists.per_pair(data.pairs)
+    prior = options.attraction(clicks.sum(), views.sum())
+    a, b = (np.full(data.size + data.groups * per_group, other) for other in options.others)
+    a[: data.size : per_item], b[: data.size : per_item] = prior
     start = np.full(data.size + data.groups * per_group, 0.5)
     start[: data.size : per_item] = (clicks + 1) / (views + 2)
     blocks = blocks_of(counts.pairs.query, data.queries, per_item, per_group, options.per_query)
-    result = run_em(data.expect, start, np.zeros(len(start), bool), blocks, options)
+    result = run_em(data.expect, start, np.zeros(len(start), bool), blocks, (a, b), options)
     theta, found = result.theta, result.expected
     # products of scores estimate the information on the scale of the probability; on that of the logit it has a term
     # proportional to the score, which is not 0 with a prior or at the edges
@@ -121,7 +123,7 @@ def fit_cascade(model: type[ClickModel], hidden: HiddenKernels, counts: ListCoun
     low, high = parabola_interval(theta, variance, seen + a - theta * b, options.level)
     attraction = slice(0, data.size, per_item)
     low[attraction], high[attraction] = pseudo_count_interval(
-        theta[attraction], variance[attraction], options.prior, options.level
+        theta[attraction], variance[attraction], prior, options.level
     )
 
     def named(values: Numbers) -> dict[str, Numbers]:
@@ -137,4 +139,4 @@ def fit_cascade(model: type[ClickModel], hidden: HiddenKernels, counts: ListCoun
                 g += width[kind]
         return parts
 
-    return Fit.of(model, counts, views, named(theta), named(low), named(high), options, result)
+    return Fit.of(model, counts, views, named(theta), named(low), named(high), options, prior, result)

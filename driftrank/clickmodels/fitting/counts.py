@@ -107,6 +107,11 @@ class PositionCounts:
         """The number of positions of the longest list."""
         return int(self.rank.max(initial=0))
 
+    @property
+    def longest(self) -> int:
+        """The same, or 0 if ranks of items without a click are not known."""
+        return self.k if self.detailed else 0
+
 
 @dataclass(frozen=True, eq=False)
 class ListCounts:
@@ -149,6 +154,10 @@ class ListCounts:
     def k(self) -> int:
         """The number of positions of the longest list."""
         return int(self.slots.shape[1])
+
+    @property
+    def longest(self) -> int:
+        return self.k
 
 
 def _check_as_many(name: str, values: NDArray[Any], other: str, others: NDArray[Any]) -> None:

@@ -28,6 +28,10 @@ Indices = NDArray[np.int64]
 Prior = tuple[float, float]
 
 
+#: the usual smoothing: one success in two trials
+USUAL = (1.0, 2.0)
+
+
 @dataclass(frozen=True)
 class FitOptions:
     """Options of an estimation.
@@ -35,8 +39,9 @@ class FitOptions:
     Parameters
     ----------
     prior
-        (a, b): every ratio is (successes + a) / (trials + b). (1, 2) is the usual smoothing of click models;
-        (0, 0) is maximum likelihood.
+        (a, b): every ratio is (successes + a) / (trials + b). (1, 2) is the usual smoothing of click models, and makes
+        attraction too high if clicks are rare; (0, 0) is maximum likelihood. None: (1, 2), but (2 r, 2) for attraction,
+        with the click rate r of all items shown.
     per_query
         Every query has its own parameters of ranks and of the whole model. Otherwise all queries share them.
     exact
@@ -50,7 +55,7 @@ class FitOptions:
         EM has converged when two steps raise the log-likelihood by at most this. One standard error changes it by 1/2.
     """
 
-    prior: Prior = (1.0, 2.0)
+    prior: Prior | None = None
     per_query: bool = False
     exact: bool = False
     level: float = 0.95
@@ -58,12 +63,22 @@ class FitOptions:
     tolerance: float = 1e-4
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "prior", check_prior(self.prior))
+        if self.prior is not None:
+            object.__setattr__(self, "prior", check_prior(self.prior))
         check_choice("per_query", self.per_query, (True, False))
         check_choice("exact", self.exact, (True, False))
         check_number("level", self.level, 0, 1, open_low=True, open_high=True)
         check_integer("max_iterations", self.max_iterations, 1)
         check_number("tolerance", self.tolerance, 0)
+
+    @property
+    def others(self) -> Prior:
+        """The prior of parameters other than attraction."""
+        return USUAL if self.prior is None else self.prior
+
+    def attraction(self, clicks: float, views: float) -> Prior:
+        """The prior of attraction, given the clicks on all items of the log and their views."""
+        return learnt_prior(clicks, views) if self.prior is None else self.prior
 
 
 class Expected(NamedTuple):
@@ -107,6 +122,15 @@ def check_prior(prior: Any) -> Prior:
     return float(a), float(b)
 
 
+def learnt_prior(clicks: float, views: float) -> Prior:
+    """The prior of attraction that is worth two views with the click rate of the log.
+
+    >>> learnt_prior(4, 1000), learnt_prior(0, 0)
+    ((0.008, 2.0), (1.0, 2.0))
+    """
+    return (2.0 * clicks / views, 2.0) if views > 0 else USUAL
+
+
 def prior_mean(prior: Prior) -> float:
     """The estimate if there are no data.
 
@@ -127,15 +151,16 @@ def run_em(
     theta: Numbers,
     fixed: NDArray[np.bool_],
     blocks: Blocks,
+    priors: tuple[Numbers, Numbers],
     options: FitOptions,
 ) -> EMResult:
-    """Take EM steps from ``theta`` until all blocks have converged.
+    """Take EM steps from ``theta`` until all blocks have converged; ``priors`` are a and b of every parameter.
 
     A block has converged when a cycle, of two steps and a long one, raises its log-likelihood by at most the tolerance
     and a step moves no parameter by more than 0.001, or when a step moves none by more than 1e-12. ``fixed`` parameters
     stay.
     """
-    steps = _EMSteps(expect, fixed, blocks, options.prior)
+    steps = _EMSteps(expect, fixed, blocks, priors)
     stride, leap, largest_move = (specialise(t, {}) for t in (templates.stride, templates.leap, templates.largest_move))
     of, count = blocks.of_parameter, blocks.count
     every = np.ones(count, bool)
@@ -179,9 +204,9 @@ class _EMSteps:
         expect: Callable[[Numbers, Indices], Expected],
         fixed: NDArray[np.bool_],
         blocks: Blocks,
-        prior: Prior,
+        priors: tuple[Numbers, Numbers],
     ) -> None:
-        self.expect, self.fixed, self.blocks, self.prior = expect, fixed, blocks, prior
+        self.expect, self.fixed, self.blocks, self.priors = expect, fixed, blocks, priors
         self.maximise = specialise(templates.maximise, {})
         self.count = 0
 
@@ -196,7 +221,7 @@ class _EMSteps:
         value = np.bincount(blocks.of_query, found.fit, blocks.count).astype(np.float64)
         out = theta.copy()
         self.maximise(
-            theta, found.successes, found.trials, self.fixed, blocks.of_parameter, live, *self.prior, EDGE, value, out
+            theta, found.successes, found.trials, self.fixed, blocks.of_parameter, live, *self.priors, EDGE, value, out
         )
         return out, value
 

@@ -84,16 +84,17 @@ class PositionData:
         successes = np.concatenate([self.pair_clicks, sums.ravel()])
         return Expected(successes, np.concatenate([examined, self.cell_views]), fit)
 
-    def variances(self, theta: Numbers, fixed: NDArray[np.bool_], b: float) -> tuple[Numbers, Numbers]:
-        """Variances of the logits of attraction and examination."""
+    def variances(self, theta: Numbers, fixed: NDArray[np.bool_], b: Numbers) -> tuple[Numbers, Numbers]:
+        """Variances of the logits of attraction and examination; ``b`` are the trials of every parameter's prior."""
         step = specialise(templates.examination_information, {})
         pairs = len(self.pair_views)
         alpha, kappa = theta[:pairs], theta[pairs:].reshape(self.groups, self.cells)
-        item_extra = b * alpha * (1 - alpha)
+        item_extra = b[:pairs] * alpha * (1 - alpha)
+        of_prior = b[pairs:].reshape(self.groups, self.cells)
         of_items, of_cells = np.zeros(pairs), np.zeros((self.groups, self.cells))
         cross = np.zeros(self.cells)
         for g in range(self.groups):
-            schur = np.diag(np.where(fixed, 0.0, b * kappa[g] * (1 - kappa[g])))
+            schur = np.diag(np.where(fixed, 0.0, of_prior[g] * kappa[g] * (1 - kappa[g])))
             first, last = (g, g + 1) if self.per_query else (0, self.queries)
             step(
                 first, last, self.pair_starts, self.row_starts, self.cell, self.views, alpha, kappa[g], fixed,
@@ -120,30 +121,35 @@ def fit_examination(
     table
         Maps (groups, cells) to the parameter of the model, and a number for entries without a cell.
     """
-    a, b = options.prior
     rows = PositionData(counts, cell, cells, options.per_query)
     pairs = len(counts.pairs)
+    prior = options.attraction(rows.pair_clicks.sum(), rows.pair_views.sum())
+    a, b = (
+        np.concatenate([np.full(pairs, of_items), np.full(rows.groups * cells, other)])
+        for of_items, other in zip(prior, options.others, strict=True)
+    )
     fixed = np.arange(cells) == 0
     held = np.concatenate([np.zeros(pairs, bool), np.tile(fixed, rows.groups)])
     start = np.full(pairs + rows.groups * cells, 0.5)
     start[:pairs] = (rows.pair_clicks + 1) / (rows.pair_views + 2)
     start[held] = 1.0
     blocks = blocks_of(counts.pairs.query, rows.queries, 1, cells, options.per_query)
-    result = run_em(rows.expect, start, held, blocks, options)
+    result = run_em(rows.expect, start, held, blocks, (a, b), options)
     theta, found = result.theta, result.expected
     of_items, of_cells = rows.variances(theta, fixed, b)
     score = (found.successes + a - theta * (found.trials + b))[pairs:].reshape(rows.groups, cells)
     alpha, kappa = theta[:pairs], theta[pairs:].reshape(rows.groups, cells)
     low, high = parabola_interval(np.minimum(kappa, 1 - EDGE), of_cells, score, options.level)
-    ends = pseudo_count_interval(alpha, of_items, options.prior, options.level)
+    ends = pseudo_count_interval(alpha, of_items, prior, options.level)
     return Fit.of(
         model,
         counts,
         rows.pair_views,
-        {"attraction": alpha, "examination": table(kappa, prior_mean(options.prior))},
+        {"attraction": alpha, "examination": table(kappa, prior_mean(options.others))},
         {"attraction": ends[0], "examination": table(np.where(fixed, 1.0, low), 0.0)},
         {"attraction": ends[1], "examination": table(np.where(fixed, 1.0, high), 1.0)},
         options,
+        prior,
         result,
     )
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from driftrank.clickmodels import models_file
 from driftrank.clickmodels.base import ITEM, ONE, PREVIOUS, RANK, ClickModel
 from driftrank.clickmodels.fitting.counts import ListCounts, Pairs, PositionCounts
-from driftrank.clickmodels.fitting.em import EMResult, FitOptions, Numbers, prior_mean
+from driftrank.clickmodels.fitting.em import USUAL, EMResult, FitOptions, Numbers, Prior, prior_mean
 from driftrank.clickmodels.fitting.evaluation import Evaluation, evaluate
 from driftrank.validation import check_integer
 
@@ -47,9 +47,16 @@ class Fit:
     high: Mapping[str, Numbers]
     k: int  #: positions of the longest list
     options: FitOptions = field(default_factory=FitOptions)
+    prior: Prior = USUAL  #: (a, b) of the attraction
     trace: tuple[float, ...] = ()  #: EM: the penalised log-likelihood of every cycle
     iterations: int = 0  #: EM: passes over the data
     converged: bool = True
+
+    @property
+    def exact(self) -> bool:
+        """True for maximum likelihood (with the prior); False for the closed forms of DCM and SDBN, which assume that
+        nobody reads on after the last click."""
+        return self.iterations > 0 or not self.model.exact_statistics
 
     @classmethod
     def of(
@@ -61,12 +68,22 @@ class Fit:
         low: Mapping[str, Numbers],
         high: Mapping[str, Numbers],
         options: FitOptions,
+        prior: Prior,
         result: EMResult | None = None,
     ) -> Fit:
-        """From estimates by name, including ``attraction``, and the result of EM."""
+        """From estimates by name, including ``attraction``, its prior, and the result of EM."""
         others = {name: value for name, value in values.items() if name != "attraction"}
         fit = cls(
-            model, counts.pairs, values["attraction"], views.astype(np.int64), others, low, high, counts.k, options
+            model,
+            counts.pairs,
+            values["attraction"],
+            views.astype(np.int64),
+            others,
+            low,
+            high,
+            counts.k,
+            options,
+            prior,
         )
         if result is None:
             return fit
@@ -147,7 +164,7 @@ class Fit:
         """The same estimates for other pairs and at least k ranks; the mean of the prior for unknown ones."""
         where = _find(self.pairs, pairs)
         group = self._groups_of(pairs)
-        mean = prior_mean(self.options.prior)
+        mean, other = prior_mean(self.prior), prior_mean(self.options.others)
 
         def of_pairs(values: Numbers, unknown: float) -> Numbers:
             return np.where(where >= 0, values[where], unknown)
@@ -163,7 +180,7 @@ class Fit:
             pairs=pairs,
             attraction=of_pairs(self.attraction, mean),
             views=np.where(where >= 0, self.views[where], 0),
-            parameters={name: moved(name, values, mean) for name, values in self.parameters.items()},
+            parameters={name: moved(name, values, other) for name, values in self.parameters.items()},
             low={name: moved(name, values, 0.0) for name, values in self.low.items()},
             high={name: moved(name, values, 1.0) for name, values in self.high.items()},
             k=max(k, self.k),

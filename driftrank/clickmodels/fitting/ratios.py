@@ -27,12 +27,14 @@ def fit_ratios(
 ) -> Fit:
     """Estimate every parameter by (successes + a) / (trials + b). Intervals are those of the counts without the prior,
     widened to include the estimate."""
+    views = by_pair(counts, counts.views)
+    prior = options.attraction(float(counts.clicks.sum()), float(views.sum()))
     value, low, high = {}, {}, {}
     for name, (successes, trials) in ratios.items():
-        value[name] = ratio(successes, trials, options.prior)
+        value[name] = ratio(successes, trials, prior if name == "attraction" else options.others)
         ends = wilson(successes, trials, options.level)
         low[name], high[name] = np.minimum(ends[0], value[name]), np.maximum(ends[1], value[name])
-    return Fit.of(model, counts, by_pair(counts, counts.views), value, low, high, options)
+    return Fit.of(model, counts, views, value, low, high, options, prior)
 
 
 def by_pair(counts: PositionCounts, values: NDArray[np.int64]) -> Indices:

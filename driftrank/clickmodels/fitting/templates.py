@@ -15,16 +15,16 @@ from driftrank.kernels.elementary import log
 
 
 def maximise(theta, successes, trials, fixed, block, live, a, b, edge, value, out):
-    """The M-step of all parameters of live blocks; adds the logarithm of the prior (a, b) at ``theta`` to ``value``."""
+    """The M-step of all parameters of live blocks; adds the logarithms of their priors (a, b) to ``value``."""
     for i in range(theta.shape[0]):
         j = block[i]
         if live[j] and not fixed[i]:
             old = theta[i]
-            of = trials[i] + b
-            new = (successes[i] + a) / of if of > 0.0 else old
+            of = trials[i] + b[i]
+            new = (successes[i] + a[i]) / of if of > 0.0 else old
             out[i] = min(max(new, edge), 1.0 - edge)
-            if b > 0.0:
-                value[j] += a * log(old) + (b - a) * log(1.0 - old)
+            if b[i] > 0.0:
+                value[j] += a[i] * log(old) + (b[i] - a[i]) * log(1.0 - old)
 
 
 def stride(at, once, twice, block, live, square_r, square_v):

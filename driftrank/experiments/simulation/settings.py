@@ -17,8 +17,9 @@ from driftrank.queries import Queries, parse_queries
 from driftrank.reflection import read_pairs
 from driftrank.validation import check_text
 
-#: parameters of Traffic that are files: a click log or a models file, and a models file for a log
-FILES = ("stream", "models")
+#: parameters of environments that are files: of Traffic, a click log or a models file, and a models file for a log; of
+#: LearningToRank, its data
+FILES = ("stream", "models", "data")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +57,7 @@ class EnvironmentSettings:
             object.__setattr__(self, "queries", queries)
             object.__setattr__(self, "k", 3 if self.k is None else self.k)
         elif self.queries:
-            instead = "; use --env Traffic:stream=FILE" if _takes_stream(name) else ""
+            instead = {"Traffic": "; use --env Traffic:stream=FILE", "LearningToRank": "; use data=FILE"}.get(name, "")
             raise ValueError(f"queries={self.queries!r}: {name} has its own query; leave this out{instead}")
         elif self.k is not None:
             raise ValueError(f"k={self.k!r}: {name} has its own number of positions; leave this out")
@@ -90,6 +91,8 @@ def environment_of(spec: str, model: str = "", /, **given: Any) -> Environment:
         from driftrank.logs import query_stream
 
         given["stream"] = query_stream(files["stream"], files.get("models", ""), model.partition(":")[0].strip())
+    elif "data" in files:
+        given["data"] = files["data"]
     elif files:
         raise ValueError(f"models={files['models']!r}: must be given with a stream, whose attraction it has")
     return parse_environment(spec, **given)
@@ -122,15 +125,15 @@ def split_files(spec: str) -> tuple[str, dict[str, str]]:
     ('Traffic:K=3', {'stream': 'log.parquet'})
     """
     name, _, text = spec.partition(":")
-    if name_of(spec) not in registry.all() or not _takes_stream(name_of(spec)):
+    if name_of(spec) not in registry.all() or not _takes_files(name_of(spec)):
         return spec, {}
     pairs = dict(read_pairs(text, f"environment {spec!r}"))
     files = {key: pairs.pop(key) for key in FILES if key in pairs}
     return (_joined(name, pairs), files) if files else (spec, {})
 
 
-def _takes_stream(name: str) -> bool:
-    return any(f.name == FILES[0] for f in dataclasses.fields(registry.get(name)))
+def _takes_files(name: str) -> bool:
+    return any(f.name in FILES for f in dataclasses.fields(registry.get(name)))
 
 
 def _joined(spec: str, pairs: Mapping[str, str]) -> str:

@@ -17,6 +17,7 @@ from driftrank.files import written
 from driftrank.logs.bad_lines import BadLines, LogReport, check_on_error
 from driftrank.logs.conversion.readers.base import ReadOptions
 from driftrank.logs.conversion.readers.stream import Stream, read_ahead
+from driftrank.logs.schema import MARK, PROPENSITIES
 from driftrank.progress import Progress, chosen_progress
 from driftrank.validation import check_choice
 
@@ -38,6 +39,7 @@ def convert(
     clicks: str = "positions",
     group: bool = False,
     query: str | None = None,
+    propensities: str | None = None,
     on_error: str = "skip",
     lines: bool = False,
     progress: bool | Progress | None = False,
@@ -61,6 +63,9 @@ def convert(
         For the Open Bandit Dataset: merge rows that form one list.
     query
         For the Open Bandit Dataset: the name of the query; None: the name of the file's folder.
+    propensities
+        The kind of the log's propensities, which the file is marked with: ``"conditional"``, ``"marginal"`` or
+        ``"list"`` (:mod:`driftrank.logs.schema`). Those of the Open Bandit Dataset are marginal.
     on_error
         ``"skip"`` leaves out lines that cannot be used, ``"stop"`` raises ValueError at the first.
     lines
@@ -85,6 +90,8 @@ def convert(
     check_on_error(on_error)
     check_choice("format", format, ("auto", *formats()))
     check_choice("clicks", clicks, CLICKS)
+    if propensities is not None:
+        check_choice("propensities", propensities, tuple(PROPENSITIES))
     name = os.fspath(source)
     target = Path(out)
     if not os.path.isfile(name):
@@ -94,14 +101,17 @@ def convert(
     stream = Stream(name)
     report = LogReport(name)
     chosen, reader = _reader(stream, format)
-    options = ReadOptions(dict(columns or {}), clicks, group, query)
+    options = ReadOptions(dict(columns or {}), clicks, group, query, propensities)
+    marked = getattr(reader, "PROPENSITIES", None)
+    if propensities not in (None, marked) and marked is not None:
+        raise ValueError(f"propensities={propensities!r}: must be {marked!r} for the format {chosen}")
     label = Path(name).name
     with chosen_progress(progress, {label: stream.size}, "lines") as bar, written(target) as temporary:
         tick = functools.partial(bar.advance, label)
         with closing(
             read_ahead(_checked(reader.read(stream, chosen, report, options, tick), report, on_error))
         ) as tables:
-            _write(tables, temporary, lines)
+            _write(tables, temporary, lines, propensities or marked)
     return report
 
 
@@ -141,7 +151,7 @@ def _checked(tables: Generator[pa.Table, None, None], report: LogReport, on_erro
         report.stop()
 
 
-def _write(tables: Iterator[pa.Table], path: Path, lines: bool) -> None:
+def _write(tables: Iterator[pa.Table], path: Path, lines: bool, propensities: str | None) -> None:
     """Write row groups of about a million lists: large enough to compress well, small enough for memory."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -151,6 +161,8 @@ def _write(tables: Iterator[pa.Table], path: Path, lines: bool) -> None:
     try:
         for table in tables:
             part = table if lines else table.drop_columns(["line"])
+            if propensities is not None and "propensities" in part.schema.names:
+                part = part.replace_schema_metadata({MARK: propensities})
             if writer is None:
                 writer = pq.ParquetWriter(path, part.schema, **_packing(part.schema))
             pending.append(part)

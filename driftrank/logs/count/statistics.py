@@ -185,13 +185,27 @@ def _aggregate(log: Log, kind: str, queries: list[Any] | None) -> Statistics:
             type_ = pa.int64() if log.types["query"] == "BIGINT" else pa.string()
             connection.register("driftrank_queries", pa.table({"query": pa.array(queries, type_)}))
             relation = f"(SELECT * FROM {relation} WHERE query IN (SELECT query FROM driftrank_queries))"
+        counted = aggregation(kind, relation)
+        if log.has_positions():
+            if kind != "positions":
+                raise ValueError(f"kind={kind!r}: must be 'positions', since {log.source} has rows without their lists")
+            counted = f"SELECT * FROM ({aggregation(kind, _at_positions(relation))}) WHERE item IS NOT NULL"
         try:
-            return run(connection, kind, aggregation(kind, relation))
+            return run(connection, kind, counted)
         except (duckdb.InvalidInputException, duckdb.OutOfRangeException) as error:
             reason = str(error).strip().splitlines()[0].removeprefix("Invalid Input Error: ")
             if isinstance(error, duckdb.OutOfRangeException):  # a shift by an invalid number of bits
                 reason = "an invalid click position"
             raise ValueError(f"{log.source}: {reason}; see driftrank log check") from None
+
+
+def _at_positions(relation: str) -> str:
+    """Lists in which items stand at their positions, below NULLs instead of those that are not known."""
+    above = "coalesce(position, 1) - 1"
+    return (
+        f"(SELECT * REPLACE (list_concat(list_resize(ranking[:0], {above}), ranking) AS ranking,"
+        f" list_transform(clicks, lambda place: place + {above}) AS clicks) FROM {relation})"
+    )
 
 
 def _aggregate_part(task: tuple[Log, str, list[Any] | None]) -> bytes:

@@ -127,7 +127,7 @@ def prepare(p, s):
         s.M[i * d + i] = 1.0
         s.R[i * d + i] = 1.0
         s.inverse[i] = 1.0
-        if s.one_hot[0] and not _own_axis(s.features, i, d):
+        if s.one_hot[0] and not own_axis(s.features, i, d):
             s.one_hot[0] = 0
     for a in range(p.L):
         _copy_features(p, s, a)
@@ -198,7 +198,7 @@ def renew(p, s, a):
     item, those of features remain."""
     _copy_features(p, s, a)
     if s.one_hot[0]:
-        if a < p.features and _own_axis(s.features, a, p.features):
+        if a < p.features and own_axis(s.features, a, p.features):
             s.B[a] = 0.0
             wipe_axis(s.M, a, p.features)
             return True
@@ -212,7 +212,7 @@ def look_anew(p, s, slots):
     for i in range(slots.shape[0]):
         a = np.int64(slots[i])
         _copy_features(p, s, a)
-        if s.one_hot[0] and not (a < p.features and _own_axis(s.features, a, p.features)):
+        if s.one_hot[0] and not (a < p.features and own_axis(s.features, a, p.features)):
             s.one_hot[0] = 0
 
 
@@ -230,7 +230,7 @@ def wipe_axis(M, a, d):
 
 
 @kernel
-def _own_axis(features, a, d):
+def own_axis(features, a, d):
     """True if the features of the item in slot ``a`` are its indicator."""
     for i in range(d):
         if features[a * d + i] != (1.0 if i == a else 0.0):

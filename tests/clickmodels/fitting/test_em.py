@@ -42,7 +42,11 @@ THREE = log_of(("abc", "010"), ("abc", "000"), ("abc", "100"))
 def test_cascade_model_by_hand() -> None:
     fit = CM.fit(position_counts(THREE), prior=(0, 0))
     assert fit.attraction == pytest.approx([1 / 3, 1 / 2, 0])
-    assert CM.fit(position_counts(THREE)).attraction == pytest.approx([0.4, 0.5, 1 / 3])
+    assert CM.fit(position_counts(THREE), prior=(1, 2)).attraction == pytest.approx([0.4, 0.5, 1 / 3])
+    # by default two views with the click rate of all, 2 of 9
+    learnt = CM.fit(position_counts(THREE))
+    assert learnt.prior == pytest.approx((4 / 9, 2))
+    assert learnt.attraction == pytest.approx([13 / 45, 13 / 36, 4 / 27])
     assert fit.views.tolist() == [3, 3, 3]
     assert fit.converged
     assert fit.low["attraction"][2] == 0
@@ -70,7 +74,9 @@ def test_one_step_of_examination_by_hand(prior: Any, kappa: float, alpha: float)
     rows = PositionData(counts, counts.rank - 1, 2, per_query=False)
     held = np.array([False, True, False])
     options = FitOptions(prior=prior, max_iterations=1)
-    result = run_em(rows.expect, np.array([0.5, 1.0, 0.5]), held, blocks_of(pairs.query, 1, 1, 2, False), options)
+    priors = np.full(3, float(prior[0])), np.full(3, float(prior[1]))
+    blocks = blocks_of(pairs.query, 1, 1, 2, False)
+    result = run_em(rows.expect, np.array([0.5, 1.0, 0.5]), held, blocks, priors, options)
     assert result.theta == pytest.approx([alpha, 1.0, kappa])
     assert not result.converged
     # the usual form of the step treats attraction like examination, and gives the same fixed points
@@ -87,7 +93,7 @@ def test_the_likelihood_never_falls(cls: type[ClickModel]) -> None:
         data=st.lists(
             st.tuples(st.integers(0, 1), st.permutations(range(4)), st.integers(0, 15)), min_size=1, max_size=40
         ),
-        length=st.integers(1, 4),
+        length=st.integers(2, 4),
         prior=st.sampled_from([(0, 0), (1, 2), (0.5, 0.5), (0, 3)]),
         per_query=st.booleans(),
     )
@@ -138,13 +144,13 @@ def test_equal_to_the_plain_loop(cls: type[ClickModel], prior: Any) -> None:
 @pytest.mark.parametrize("cls", MODELS)
 def test_per_query_fits_equal_fits_of_single_queries(cls: type[ClickModel]) -> None:
     world = World(cls, queries=3, L=5, K=4, lists=400, seed=1)
-    both = cls.fit(world.fitted_to(), per_query=True)
+    both = cls.fit(world.fitted_to(), per_query=True, prior=(1, 2))
     counts = world.counts
     for q in range(3):
         own = counts.slots[:, 0] // 5 == q
         pairs = Pairs(np.array([q]), np.zeros(5, np.int32), np.arange(5))
         alone = ListCounts(pairs, counts.slots[own] - 5 * q, counts.mask[own], counts.lists[own])
-        fit = cls.fit(counts_for(cls, alone), per_query=True)
+        fit = cls.fit(counts_for(cls, alone), per_query=True, prior=(1, 2))
         assert fit.attraction == pytest.approx(both.attraction[5 * q : 5 * q + 5], abs=1e-9)
         assert fit.low["attraction"] == pytest.approx(both.low["attraction"][5 * q : 5 * q + 5], abs=1e-6)
         for name, kind in cls.shape.items():

@@ -84,7 +84,7 @@ def test_unknown_items_have_the_mean_of_the_prior(cls: type[ClickModel], per_que
     names = np.array(["1", "new"])  # names are compared as they are written
     pairs = Pairs(names, np.array([0, 0, 0, 0, 0, 0, 1], np.int32), np.array([0, 1, 2, 3, 4, 77, 0]))
     moved = fit.onto(pairs, 6)
-    assert moved.attraction.tolist() == [*fit.attraction[5:10], 0.5, 0.5]
+    assert moved.attraction.tolist() == [*fit.attraction[5:10], *[fit.prior[0] / fit.prior[1]] * 2]
     assert moved.views.tolist() == [*fit.views[5:10], 0, 0]
     assert moved.low["attraction"][-2:].tolist() == [0, 0]
     assert moved.high["attraction"][-2:].tolist() == [1, 1]

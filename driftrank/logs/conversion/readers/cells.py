@@ -24,8 +24,9 @@ _BATCH = 100_000
 
 
 def lists_of(
-    path: Path, names: Sequence[str], report: LogReport, *, clicks: str, running: bool, is_json: bool
-) -> Iterator[pa.Table]:
+    path: Path, names: Sequence[str], report: LogReport, *, clicks: str, running: bool, is_json: bool,
+    one_propensity: bool = False,
+) -> Iterator[pa.Table]:  # fmt: skip
     """The lists in a file of cells.
 
     Parameters
@@ -38,6 +39,8 @@ def lists_of(
         Time is the number of the list.
     is_json
         Cells are JSON, as text.
+    one_propensity
+        A list has one propensity, and not one for every position.
     """
     cells = _Cells(names, is_json)
     table = path.with_name("lists.parquet")
@@ -50,9 +53,9 @@ def lists_of(
         lists = cells.of_results() if cells.by_result else cells.of_lists()
         connection.execute(f"COPY ({lists}) TO {literal(str(table))} (FORMAT parquet)")
         connection.execute(f"CREATE TEMP VIEW lists AS FROM read_parquet({literal(str(table))})")
-        kinds = _kinds(connection, running)
+        kinds = _kinds(connection, running) | ({"position": "SMALLINT"} if cells.alone else {})
         unshown = "unshown" if clicks == "items" else "position"
-        yield from _tables(connection, _typed(kinds, clicks, running), kinds, report, unshown, running)
+        yield from _tables(connection, _typed(kinds, clicks, running, one_propensity), kinds, report, unshown, running)
 
 
 class _Cells:
@@ -62,6 +65,8 @@ class _Cells:
         self._names = names
         self._json = is_json
         self.by_result = "item" in names and "ranking" not in names
+        #: rows without their lists, whose items have positions
+        self.alone = self.by_result and "position" in names
 
     def value(self, name: str) -> str:
         """A single value, as text; NULL if there is none."""
@@ -110,25 +115,27 @@ class _Cells:
             f" WHEN lower({self.value('click')}) = 'false' THEN 0 ELSE TRY_CAST({self.value('click')} AS DOUBLE) END"
         )
         rank = f"TRY_CAST({self.value('rank')} AS INTEGER)" if "rank" in self._names else "0"
+        position = f"TRY_CAST({self.value('position')} AS SMALLINT)"
         return (
             f"SELECT line, {self.value('list')} AS list, {self.value('query')} AS query,"
             f" {self.is_text('query')} AS query_is_text, {self.value('time')} AS time, {self.value('item')} AS item,"
             f" {self.is_text('item')} AS item_is_text, {rank} AS rank, {click} AS click, {self.value('user')} AS user,"
             f" {self.is_text('user')} AS user_is_text, {self.value('device')} AS device,"
-            f" {self.value('propensity')} AS propensity FROM cells"
+            f" {self.value('propensity')} AS propensity, {position} AS position FROM cells"
         )
 
     def of_results(self) -> str:
         """Lists, from one row per result."""
         key = ("list", "query") if "list" in self._names else ("query", "time", "user")
-        group = ", ".join(name for name in key if name in self._names)
+        group = "line" if self.alone else ", ".join(name for name in key if name in self._names)
         lists = (
             "SELECT min(line) AS line, any_value(query) AS query, bool_or(query_is_text) AS query_is_text,"
             " first(time ORDER BY line) AS time, list(item ORDER BY rank, line) AS ranking,"
             " bool_or(item_is_text) AS ranking_is_text, list(rank ORDER BY rank, line) AS ranks,"
             " list(click ORDER BY rank, line) AS flags, first(user ORDER BY line) AS user,"
             " bool_or(user_is_text) AS user_is_text, first(device ORDER BY line) AS device,"
-            " list(propensity ORDER BY rank, line) AS propensities, bool_or(wrong IS NOT NULL) AS broken"
+            " list(propensity ORDER BY rank, line) AS propensities, any_value(position) AS position,"
+            " bool_or(wrong IS NOT NULL) AS broken"
             f" FROM results GROUP BY {group}"
         )
         ranks = "false"
@@ -137,7 +144,7 @@ class _Cells:
         return (
             "SELECT line, query, query_is_text, time, ranking, ranking_is_text,"
             " CAST(list_filter(range(1, len(flags) + 1), lambda i: flags[i] > 0) AS VARCHAR[]) AS clicks, user,"
-            " user_is_text, device,"
+            " user_is_text, device, position,"
             " CASE WHEN list_count(propensities) > 0 THEN propensities ELSE [] END AS propensities,"
             f" CASE WHEN broken OR {ranks} THEN 'group' END AS problem,"
             " CASE WHEN broken THEN 'one of its rows cannot be used'"
@@ -148,8 +155,9 @@ class _Cells:
 
 def _rows(connection: duckdb.DuckDBPyConnection, cells: _Cells, report: LogReport) -> None:
     """Report results that cannot be used; their lists cannot be used either."""
+    position = f"WHEN coalesce(position, 0) NOT BETWEEN 1 AND {LONGEST} THEN 'position'" if cells.alone else ""
     wrong = (
-        "CASE WHEN item IS NULL THEN 'no item' WHEN rank IS NULL THEN 'a rank that is not an integer'"
+        f"CASE WHEN item IS NULL THEN 'no item' WHEN rank IS NULL THEN 'a rank that is not an integer' {position}"
         " WHEN click IS NULL OR click < 0 OR click = 'inf' OR isnan(click) THEN 'a click that is not 0 or 1' END"
     )
     connection.execute(f"CREATE TEMP VIEW results AS SELECT *, {wrong} AS wrong FROM ({cells.results()})")
@@ -194,7 +202,7 @@ def _kinds(connection: duckdb.DuckDBPyConnection, running: bool) -> dict[str, st
     return kinds
 
 
-def _typed(kinds: dict[str, str], clicks: str, running: bool) -> str:
+def _typed(kinds: dict[str, str], clicks: str, running: bool, one_propensity: bool) -> str:
     """The lists with their types, the problem of each, and the number of clicks that are left out."""
     time = f"TRY_CAST(time AS {kinds['time']})"
     if running:
@@ -234,8 +242,8 @@ def _typed(kinds: dict[str, str], clicks: str, running: bool) -> str:
     ]  # fmt: skip
     if "propensities" in kinds:
         problem[
-            "len(propensities) > 0 AND (chances IS NULL OR list_count(chances) <> len(ranking)"
-            " OR list_min(chances) <= 0 OR list_max(chances) > 1)"
+            "len(propensities) > 0 AND (chances IS NULL OR list_count(chances) <>"
+            f" {1 if one_propensity else 'len(ranking)'} OR list_min(chances) <= 0 OR list_max(chances) > 1)"
         ] = "'propensities'"
         detail.append("array_to_string(propensities[:10], ' ')")
     problems = " ".join(f"WHEN {test} THEN {kind}" for test, kind in problem.items())

@@ -1,10 +1,10 @@
 """The Open Bandit Dataset (ZOZO): items that a fashion shop showed in one of three places, and their clicks.
 
 A row of the dataset is one item at one position (1 to 3) of a page. The dataset does not tell which rows belong to the
-same page, so each becomes a list of one item; its position on the page is kept in a column ``position``, and its
-propensity in ``propensities``. Ranks, and so the position-based models, are then lost: with ``group``, three rows with
-the same time and user features, at positions 1, 2 and 3, with three different items, are merged into a list. Other rows
-are kept one by one.
+same page, so each becomes a list of one item with its ``position`` on the page, which the position-based model can be
+fitted to, and its propensity in ``propensities``: that of the item at this position, whatever is above (*marginal*).
+With ``group``, three rows with the same time and user features, at positions 1, 2 and 3, with three different items,
+are merged into a list. Other rows are kept one by one.
 
 The query is the campaign: the name of the file's folder (``all``, ``men``, ``women``), or the option ``query``.
 """
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _NAMES = ("timestamp", "item_id", "position", "click", "propensity_score")
 _BATCH = 100_000
+#: the kind of the propensities
+PROPENSITIES = "marginal"
 
 
 def looks_like(start: bytes) -> int:

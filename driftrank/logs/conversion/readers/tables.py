@@ -5,7 +5,8 @@ separated by spaces, semicolons or commas (``3 1``). Clicks are positions, flags
 
 **One row per result**: ``item``, ``click`` (0, 1 or a number of clicks) and any of ``list`` (rows with the same value
 form a list), ``rank`` (from 0 or 1; without it, the order of the rows), ``query``, ``time``, ``user``, ``device``,
-``propensity``. Without ``list``, rows of the same query, time and user form a list.
+``propensity``. Without ``list``, rows of the same query, time and user form a list. If ``position`` is mapped to a
+column (from 1), rows are not merged: each is a row without its list, whose item stood there.
 
 Columns may have other names: ``columns={"query": "q", "ranking": "docs"}``. ``{"time": "#"}`` if there is no clock:
 time is then the number of the list. A file is taken to have no header if the mapping has only numbers; its columns are
@@ -103,7 +104,10 @@ def read(stream: Stream, format: str, report: LogReport, options: ReadOptions, t
         if splitter is None:
             return
         running = columns.get("time") == "#"
-        yield from lists_of(path, names, report, clicks=options.clicks, running=running, is_json=format == "jsonl")
+        yield from lists_of(
+            path, names, report, clicks=options.clicks, running=running, is_json=format == "jsonl",
+            one_propensity=options.propensities == "list",
+        )  # fmt: skip
 
 
 def _splitter(stream: Stream, format: str, columns: Mapping[str, str], lines: Lines) -> _Json | Separated:
@@ -127,6 +131,8 @@ def _chosen(source: object, available: list[str], columns: Mapping[str, str]) ->
     places = {}
     for name in (*COLUMNS, *RESULT):
         place = folded.get(columns.get(name, name).lower())
+        if name == "position" and name not in columns:  # a column of that name may be anything
+            continue
         if place is not None:
             places[name] = place
         elif name in columns and columns[name] != "#":
@@ -156,6 +162,8 @@ class _Json:
                 keys |= dict.fromkeys(value if isinstance(value, dict) else ())
         found = _chosen(stream.path, list(keys), columns)
         others = ("ranking", "clicks") if "item" in found else RESULT  # not the columns of the other form
+        if "position" not in columns:
+            others = (*others, "position")
         names = [name for name in (*COLUMNS, *RESULT) if name not in others and columns.get(name) != "#"]
         self.places = {name: columns.get(name, name) for name in names}
 
