@@ -111,7 +111,7 @@ def test_the_container_needs_a_key_and_keeps_its_store_in_the_volume() -> None:
     # kernels that are compiled for the image must not be hidden by a volume
     assert not variables()["DRIFTRANK_CACHE_DIR"].startswith(volume)
     (compiled,) = [line for line in instructions("RUN") if line.startswith("driftrank ")]
-    assert understood(shlex.split(compiled)[1:]) == {"policies": (), "config": None}
+    assert understood(shlex.split(compiled)[1:]) == {"policies": (), "config": None, "imports": []}
     assert load_settings(environ={**variables(), "DRIFTRANK_ADMIN_KEY": new_key()[0]}).admin_key
     assert instructions("EXPOSE") == [str(settings.port)]
     assert instructions("USER") == ["driftrank"]

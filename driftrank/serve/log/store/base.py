@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import ClassVar, NamedTuple, Protocol, Self
 
+import msgspec
+
 from driftrank.reflection import Registry
 from driftrank.validation import check_choice, check_known
 
@@ -61,6 +63,20 @@ class Damage(NamedTuple):
         number = "An unknown number of" if self.entries is None else self.entries
         noun = "entry is" if self.entries == 1 else "entries are"
         return f"the log is cut before entry {self.seq}: {self.reason}. {number} {noun} cut off{kept}"
+
+
+_object = msgspec.json.Decoder(dict)
+
+
+def fault_of_entry(body: bytes, *, intact: bool) -> str | None:
+    """The fault of an entry, if it has one; ``intact``: its checksum is right."""
+    if not intact:
+        return "its checksum is wrong"
+    try:
+        _object.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return "it is not a JSON object"
+    return None
 
 
 class StoreError(OSError):

@@ -16,10 +16,11 @@ from driftrank.serve.log.store.base import (
     Snapshot,
     StoreDamaged,
     StoreTooNew,
+    fault_of_entry,
 )
 from driftrank.serve.log.store.postgres_connection import Address, Link
 from driftrank.serve.log.store.postgres_reader import PostgresReader
-from driftrank.serve.log.store.postgres_rows import checksum, end_of_prefix, fault, intact_entries, stored_id
+from driftrank.serve.log.store.postgres_rows import checksum, end_of_prefix, intact_entries, stored_id
 from driftrank.serve.log.store.postgres_schema import (
     FORMAT,
     SELECT_AFTER,
@@ -351,7 +352,7 @@ class PostgresStore(SharedStore):
     def verify(self, after: int) -> Damage | None:
         while rows := self._rows(self._writer, SELECT_AFTER, after=after, until=LAST, limit=_CHUNK):
             for seq, id, crc, body in rows:
-                if reason := fault(id, crc, body):
+                if reason := fault_of_entry(body, intact=crc == checksum(id, body)):
                     self.damage.append(self._cut(seq, reason))
                     return self.damage[-1]
             after = rows[-1][0]

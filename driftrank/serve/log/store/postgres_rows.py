@@ -7,11 +7,8 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
-import msgspec
-
 from driftrank.serve.log.store.base import LogEntry, StoreDamaged
 
-_object = msgspec.json.Decoder(dict)
 #: bytes of an id; the index takes 2,704, and the id of a thousand clicks has 3,942
 _LONGEST_ID = 1024
 
@@ -40,17 +37,6 @@ def intact_entries(rows: Sequence[Any], address: object) -> list[LogEntry]:
             raise StoreDamaged(f"{address}: entry {seq} of the log is damaged")
         entries.append(LogEntry(seq, id.decode(), body))
     return entries
-
-
-def fault(id: bytes, crc: int, body: bytes) -> str | None:
-    """The fault of an entry, if it has one."""
-    if crc != checksum(id, body):
-        return "its checksum is wrong"
-    try:
-        _object.decode(body)
-    except (msgspec.DecodeError, RecursionError):
-        return "it is not a JSON object"
-    return None
 
 
 def end_of_prefix(prefix: bytes) -> bytes | None:

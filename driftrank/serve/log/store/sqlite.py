@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import msgspec
-
 from driftrank.serve.log.store.base import (
     DURABILITIES,
     LAST,
@@ -22,6 +20,7 @@ from driftrank.serve.log.store.base import (
     StoreDamaged,
     StoreError,
     StoreReadOnly,
+    fault_of_entry,
 )
 from driftrank.serve.log.store.lock import FileLock
 from driftrank.serve.log.store.sqlite_file import (
@@ -51,8 +50,6 @@ from driftrank.serve.log.store.sqlite_statements import (
 )
 from driftrank.serve.log.store.sqlite_wal import WalMover
 from driftrank.validation import check_choice
-
-_object = msgspec.json.Decoder(dict)
 
 #: snapshots of one statement at most: a compiled statement keeps its last parameters in memory
 _MAX_SNAPSHOTS = 256
@@ -400,14 +397,7 @@ class _Broken(Exception):
 
 
 def _fault(seq: Any, id: Any, crc: Any, body: Any) -> str | None:
-    """The fault of an entry, if it has one."""
-    if not intact(seq, id, crc, body):
-        return "its checksum is wrong"
-    try:
-        _object.decode(body)
-    except (msgspec.DecodeError, RecursionError):
-        return "it is not a JSON object"
-    return None
+    return fault_of_entry(body, intact=intact(seq, id, crc, body))
 
 
 def _size(path: Path) -> int:
