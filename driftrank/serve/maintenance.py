@@ -193,6 +193,10 @@ class Maintenance:
         async with self._snapshotting:
             return list(self._state.queries.dirty)
 
+    async def write_queries(self, owner: str) -> None:
+        """Write all queries of an arm that differ from their snapshots."""
+        await self.snapshot([key for key in await self.dirty() if key[0] == owner])
+
     async def snapshot(self, keys: Sequence[QueryKey], slice_: int = _SLICE, pause: float = 0.0) -> None:
         """Write queries, a slice at a time; those that cannot be written stay dirty."""
         queries = self._state.queries

@@ -108,6 +108,10 @@ class SharedMaintenance(Maintenance):
         for arm in list(self._state.every_arm()):
             arm.queries = await self._committer.run(self._shared.count, snapshot_name(arm.owner, ""))
 
+    async def write_queries(self, owner: str) -> None:
+        await super().write_queries(owner)
+        await self.cover(self._state.seq)  # those that other services hold
+
     async def _drop_outdated(self) -> None:
         if self.keeper:
             await super()._drop_outdated()

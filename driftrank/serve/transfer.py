@@ -121,8 +121,7 @@ class Transfer:
         found = service.arm(name, arm)
         since, owner = found.since, found.owner
         prefix, last = snapshot_name(owner, ""), ""
-        dirty = await service.maintenance.dirty()
-        await service.maintenance.snapshot([key for key in dirty if key[0] == owner])
+        await service.maintenance.write_queries(owner)
         while names := service.store.snapshot_names(prefix, last, 100):
             for last in names:
                 if service.stopping:  # half an export must not look complete

@@ -13,6 +13,7 @@ from driftrank.serve.log.records import Final, decode
 from driftrank.serve.log.store.base import StoreUnknown
 from driftrank.serve.maintenance import _end
 from driftrank.serve.state.ranker import Ranker
+from driftrank.serve.transfer import Transfer
 from driftrank.wire import RankerSettings, RankRequest
 from tests.serve.nodes import Nodes, differences
 
@@ -85,6 +86,18 @@ def test_collected_clicks_that_the_keeper_does_not_know_yet_count(postgres, know
             assert found.final.clicks == ([1, 3] if known else [3])
         assert nodes.run(b.click("e", 3, *([1] * known))).outcome == "duplicate"
         assert not nodes.differences()
+
+
+def test_an_export_has_what_other_nodes_have_learnt(nodes):
+    a, b = nodes[0], nodes[1]
+    nodes.run(a.list_of("q", "e"))
+    nodes.run(a.click("e", 1))
+    nodes.level()
+
+    async def states() -> dict[str, bytes]:
+        return {query: state async for query, state in Transfer(b).export("default")}
+
+    assert nodes.run(states())["q"] == a.state.queries["default", "q"].to_bytes()
 
 
 def test_activation_on_another_node(nodes):
