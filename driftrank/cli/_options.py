@@ -100,6 +100,12 @@ StoreArgument = Annotated[
 LogArgument = Annotated[
     str, typer.Argument(metavar="LOG", help="Parquet files, a table FILE.duckdb:TABLE, or text; gzipped or not.")
 ]
+OptionalLogArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[LOG]", help="Parquet files, a table FILE.duckdb:TABLE, or text; gzipped or not.", show_default=False
+    ),
+]
 ColumnsOption = Annotated[
     str | None,
     typer.Option(

@@ -28,6 +28,7 @@ _HELP = """Learn from clicks which items to show at the top of a list, and keep 
 driftrank reproduce        the paper's figures and tables, in a few minutes
 driftrank simulate         compare policies on simulated users
 driftrank fit LOG          learn your own users from a click log
+driftrank evaluate LOG     what other lists or policies would have earned
 driftrank serve            rankings that learn from clicks, over HTTP
 driftrank COMMAND --help   options and examples
 """

@@ -17,12 +17,6 @@ if TYPE_CHECKING:
     from driftrank.logs.count.statistics import Statistics
     from driftrank.logs.log import Log
 
-OptionalLogArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[LOG]", help="Parquet files, a table FILE.duckdb:TABLE, or text; gzipped or not.", show_default=False
-    ),
-]
 ModelsOption = Annotated[
     str,
     typer.Option(
@@ -84,7 +78,7 @@ TableOption = Annotated[str, typer.Option(metavar="NAME", help="With --print-sql
 
 
 def fit(
-    log: OptionalLogArgument = None,
+    log: o.OptionalLogArgument = None,
     model: ModelsOption = "CM,DCM,SDBN,PBM,UBM",
     out: ModelsFileOption = Path("models.json"),
     overwrite: OverwriteOption = False,

@@ -31,8 +31,8 @@ def replay(
     its clicks, as from an old click log. Prints what the policy believes then.
 
     This shows what the policy would have learnt from these lists. It does not estimate how the policy would have done:
-    that would have shown other lists, whose clicks are unknown. Compare policies with driftrank fit and simulate, or
-    with users.
+    that would have shown other lists, whose clicks are unknown. Estimate it with driftrank evaluate if lists have
+    propensities, compare policies with driftrank fit and simulate, or with users.
 
     Lists of the holdout teach nothing, as in the service. What was reset since, or learnt by another policy or k, is
     learnt from, as long as its records are kept (the setting retention); rows of a warm start are not.

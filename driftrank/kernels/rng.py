@@ -24,6 +24,9 @@ _MULTIPLY_2 = np.uint64(0x94D049BB133111EB)
 _64_BITS = 2**64 - 1
 _11, _27, _30, _31 = (np.uint64(n) for n in (11, 27, 30, 31))
 
+#: the run of learners that are evaluated on a log: their lists must not depend on the draws that made the log
+EVALUATION_RUN = 2**64 - 1
+
 # Branches below the key of a step; WORLD is below branch 0 of a run, which no step uses (steps count from 1).
 USERS = 1
 POLICY = 2
@@ -62,6 +65,7 @@ GAMMA_FACTOR = np.uint64(2**64 - 1)
 
 #: reserved branches by the key that they are below: distinct in each, which a test checks
 RESERVED = {
+    "query": (EVALUATION_RUN,),
     "step": (USERS, POLICY),
     "run's branch 0": (WORLD,),
     "policy": (SECOND_SET, OF_LIST, LEFT_AT, EXPLORED_ITEM, EXPLORATION_COIN, REGIME),

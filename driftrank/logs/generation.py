@@ -62,7 +62,8 @@ def generate(
     Parameters
     ----------
     out
-        The file: Parquet in the project's schema, or the Yandex text format if it ends in ``.txt`` or ``.gz``.
+        The file: Parquet in the project's schema, or the Yandex text format if it ends in ``.txt`` or ``.gz``. Shuffled
+        lists in Parquet have propensities.
     environment
         The queries, their users and changes; a step is a list of the query.
     lists
@@ -112,11 +113,10 @@ def generate(
     names, numbered = _names(environment.queries, format == "yandex")
     users = _UserArrays(environment, lists, length, order, zipf, seed)
     clicks = 0
-    write = _Yandex if format == "yandex" else _Parquet
     with (
         chosen_progress(progress, {path.name: lists}, "lists") as bar,
         written(path) as temporary,
-        write(temporary, names) as sink,
+        _Yandex(temporary, names) if format == "yandex" else _Parquet(temporary, names, order) as sink,
     ):
         for first in range(0, lists, _BATCH):
             batch = users.batch(first, min(_BATCH, lists - first))
@@ -219,16 +219,21 @@ Sink = Callable[[_Batch], None]
 
 
 class _Parquet(AbstractContextManager[Sink]):
-    """Writes Parquet in the project's schema; time is the number of the list, and every list has its own user."""
+    """Writes Parquet in the project's schema; time is the number of the list, and every list has its own user.
 
-    def __init__(self, path: Path, names: _Names) -> None:
+    Shuffled lists have propensities: position k shows each of the L - k + 1 items that are left with the same chance.
+    """
+
+    def __init__(self, path: Path, names: _Names, order: str) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         self._names = names
         self._queries, self._items = pa.array(names.queries), pa.array(names.items)
         kinds = [("query", self._queries.type), ("time", pa.int64()), ("ranking", pa.list_(self._items.type))]
-        self._schema = pa.schema([*kinds, ("clicks", pa.list_(pa.int16())), ("user", pa.int64())])
+        self._shuffled = order == "shuffled"
+        own = [("propensities", pa.list_(pa.float64()))] if self._shuffled else []
+        self._schema = pa.schema([*kinds, ("clicks", pa.list_(pa.int16())), ("user", pa.int64()), *own])
         self._writer = pq.ParquetWriter(path, self._schema, compression="zstd")
 
     def __enter__(self) -> Sink:
@@ -248,7 +253,11 @@ class _Parquet(AbstractContextManager[Sink]):
         rankings = pa.ListArray.from_arrays(_offsets(shown.sum(axis=1)), self._items.take(pa.array(pairs)))
         clicks = pa.ListArray.from_arrays(_offsets(clicked.sum(axis=1)), pa.array(positions))
         queries = self._queries.take(pa.array(batch.query))
-        self._writer.write_table(pa.Table.from_arrays([queries, time, rankings, clicks, time], schema=self._schema))
+        columns = [queries, time, rankings, clicks, time]
+        if self._shuffled:
+            left = np.diff(self._names.base)[batch.query][:, None] - np.arange(shown.shape[1])
+            columns.append(pa.ListArray.from_arrays(_offsets(shown.sum(axis=1)), pa.array(1.0 / left[shown])))
+        self._writer.write_table(pa.Table.from_arrays(columns, schema=self._schema))
 
 
 def _offsets(sizes: NDArray[np.int64]) -> Any:

@@ -208,6 +208,7 @@ def test_a_kernel_that_another_process_compiles_is_waited_for(monkeypatch, tmp_p
     monkeypatch.setattr(compiler, "_specialised", {})
     kernel = specialise(lambda x: x + 1, {})
     (path,) = tmp_path.glob("*.py")
+    specialise(lambda x: x + 2, {})(1)  # the compiler is imported
     results = []
     waiting = threading.Thread(target=lambda: results.append(kernel(1)))
     with kernel_cache.held(path):  # as the other process does

@@ -182,13 +182,8 @@ def print_sql(kind: str, dialect: str | None = None, table: str = "log") -> str:
     check_choice("kind", kind, tuple(COLUMNS))
     name = "duckdb" if dialect is None else dialect
     check_known("dialect", name, DIALECTS)
+    check_table("table", table, name)
     chosen = _DIALECTS[name]
-    try:
-        named = exp.maybe_parse(table, into=exp.Table, dialect=name)
-    except sqlglot.ParseError:
-        named = None
-    if not isinstance(named, exp.Table) or named.alias:
-        raise ValueError(f"table={table!r}: must be the name of a table, in the syntax of {name}")
     parsed = []
     for step, text in _steps(kind, chosen, table):
         ours = kind != "lists" and step in ("seen", "")
@@ -198,6 +193,19 @@ def print_sql(kind: str, dialect: str | None = None, table: str = "log") -> str:
     for step, tree in steps:
         query = query.with_(step, as_=tree, dialect=name)
     return query.sql(dialect=name, pretty=True)
+
+
+def check_table(name: str, table: str, dialect: str) -> None:
+    """Check for the name of a table."""
+    import sqlglot
+    from sqlglot import exp
+
+    try:
+        named = exp.maybe_parse(table, into=exp.Table, dialect=dialect)
+    except sqlglot.ParseError:
+        named = None
+    if not isinstance(named, exp.Table) or named.alias:
+        raise ValueError(f"{name}={table!r}: must be the name of a table, in the syntax of {dialect}")
 
 
 def _translated(tree: exp.Select, functions: Mapping[str, str]) -> exp.Select:

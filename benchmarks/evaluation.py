@@ -1,0 +1,362 @@
+"""Off-policy evaluation: coverage of its intervals, its speed, and other packages on the same rows.
+
+    python benchmarks/evaluation.py coverage [--logs 500] [--lists 5000]
+    python benchmarks/evaluation.py scale [--lists 30000000] [--queries 1000] [--folder DIR]
+    python benchmarks/evaluation.py peers [--logs 20] [--lists 5000]
+    python benchmarks/evaluation.py replay [--logs 4] [--lists 60000]
+
+``coverage`` draws worlds of two queries, six items and three positions with new attractions in every log (Beta(2, 6)),
+so that they were not used to choose any threshold: users who stay as they are, who change half-way, of two kinds, and
+logs of a policy that learns. The target is the best list of each query at the beginning. Prints how often values were
+refused, how often the normal interval of the others held the truth, and how often a confidence sequence that is looked
+at after each of 20 windows missed the running truth at any of them.
+
+``scale`` writes a log of shuffled lists of ten, and evaluates the best list of three: seconds and processor seconds of
+each step, in one process, and its peak memory.
+
+``peers`` compares with Open Bandit Pipeline (obp) and VW's estimators (vw-estimators) where they define the same thing:
+the values, the root mean square error beside that of the default estimator, and the time per log. Needs
+``pip install obp vw-estimators``.
+
+``replay`` shows why replay by lists is refused when users change: Thompson sampling with and without forgetting, in a
+world that changes every 5,000 lists, by itself and by replay of uniform lists.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import driftrank as dr  # noqa: E402
+from driftrank.evaluation.base import Batch, known_estimators  # noqa: E402
+from driftrank.evaluation.rows import LogRows  # noqa: E402
+from driftrank.evaluation.shadow import best_now  # noqa: E402
+from driftrank.evaluation.sums import Sums  # noqa: E402
+from tests.evaluation.worlds import (  # noqa: E402
+    ALPHA,
+    CHANGED,
+    LISTS,
+    QUERIES,
+    SHARES,
+    Drawn,
+    K,
+    L,
+    cascade,
+    conditional,
+    mixed,
+    write,
+)
+
+WORLDS = ("stationary", "change", "two kinds of users", "logged by a learner")
+
+
+class World(NamedTuple):
+    """A log, its target, and the target's value at every list."""
+
+    drawn: Drawn
+    target: dict[str, list[int]]
+    value: np.ndarray
+
+
+def best(alpha: np.ndarray) -> list[int]:
+    return np.argsort(-alpha, kind="stable")[:K].tolist()
+
+
+def sampled(rng: np.random.Generator, n: int, kind: str) -> World:
+    """A log of random lists around scores that know the attraction only roughly."""
+    alpha, later = rng.beta(2, 6, (2, 2, L))
+    change = n // 2 if kind == "change" else n
+    users = mixed if kind == "two kinds of users" else cascade
+    query = (rng.random(n) >= SHARES[0]).astype(int)
+    number, first, p, value = np.zeros(n, int), np.zeros(n, int), np.zeros((n, K)), np.zeros(n)
+    for q in range(2):
+        chances = conditional(np.exp((alpha[q] + rng.normal(0, 0.05, L)) / 0.2))
+        at = int((best(alpha[q]) == LISTS).all(axis=1).argmax())
+        for level, when in ((alpha[q], np.arange(n) < change), (later[q], np.arange(n) >= change)):
+            rows = np.flatnonzero((query == q) & when)
+            number[rows] = rng.choice(len(LISTS), len(rows), p=chances.prod(axis=1))
+            clicks = users(level)
+            first[rows] = 1 + (np.cumsum(clicks, axis=1)[number[rows]] <= rng.random(len(rows))[:, None]).sum(axis=1)
+            p[rows] = chances[number[rows]]
+            value[when] += SHARES[q] * clicks[at].sum()
+    target = {name: best(a) for name, a in zip(QUERIES, alpha, strict=True)}
+    return World(Drawn(query, number, first, p), target, value)
+
+
+def learnt(rng: np.random.Generator, n: int) -> World:
+    """A log of a softmax policy that learns from its own lists."""
+    alpha = rng.beta(2, 6, (2, L))
+    query = (rng.random(n) >= SHARES[0]).astype(int)
+    codes = {tuple(items): number for number, items in enumerate(LISTS.tolist())}
+    sums = np.zeros((2, 2, L))
+    number, first, p = np.zeros(n, int), np.full(n, K + 1), np.zeros((n, K))
+    for t, q in enumerate(query):
+        clicks, looks = sums[q]
+        weight = np.exp(np.where(looks > 0, clicks / np.maximum(looks, 1), 0.5) / 0.15)
+        shown: list[int] = []
+        for k in range(K):
+            chance = weight / weight.sum()
+            item = int(rng.choice(L, p=chance))
+            shown.append(item)
+            p[t, k] = chance[item]
+            weight[item] = 0.0
+        number[t] = codes[tuple(shown)]
+        for k, item in enumerate(shown, 1):
+            sums[q, 1, item] += 1
+            if rng.random() < alpha[q, item]:
+                sums[q, 0, item] += 1
+                first[t] = k
+                break
+    target = {name: best(a) for name, a in zip(QUERIES, alpha, strict=True)}
+    values = [share * (1 - np.prod(1 - a[best(a)])) for share, a in zip(SHARES, alpha, strict=True)]
+    return World(Drawn(query, number, first, p), target, np.full(n, sum(values)))
+
+
+def coverage(logs: int, lists: int) -> None:
+    print(f"{logs} logs of {lists:,} lists each; errors of shares: {np.sqrt(0.05 * 0.95 / logs):.3f} at .05")
+    print(
+        "| world | refused | normal covers | sequence ever misses | exact covers | half-widths | click model covers |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log.parquet"
+        for n, kind in enumerate(WORLDS):
+            rng = np.random.default_rng([n, 17])
+            refused, hits, missed, exact, model, widths = 0, [], [], [], [], []
+            for _ in range(logs):
+                world = learnt(rng, lists) if kind == WORLDS[3] else sampled(rng, lists, kind)
+                write(path, world.drawn)
+                truth = world.value.mean()
+                running = np.cumsum(world.value) / np.arange(1, lists + 1)
+                found = dr.evaluate(path, world.target, changes=0)["rankings"]
+                direct = found.ladder["direct"]
+                if direct.value is not None:
+                    model.append(direct.low <= truth <= direct.high)
+                if found.value is None or found.running is None:
+                    refused += 1
+                    continue
+                held = found.low <= truth <= found.high
+                if found.whole.interval != "normal":
+                    exact.append(held)
+                    continue
+                hits.append(held)
+                looks = found.running
+                at = running[looks[:, 0].astype(int) - 1]
+                missed.append(bool(((at < looks[:, 2]) | (at > looks[:, 3])).any()))
+                widths.append(((found.high - found.low) / 2, (looks[-1, 3] - looks[-1, 2]) / 2))
+            half = " ".join(f"{width:.4f}" for width in np.mean(widths, axis=0))
+            print(
+                f"| {kind} | {refused / logs:.3f} | {share(hits)} | {share(missed)} | {share(exact)} | {half}"
+                f" | {share(model)} |",
+                flush=True,
+            )
+
+
+def share(flags: list[bool]) -> str:
+    return f"{np.mean(flags):.3f} of {len(flags)}" if flags else "-"
+
+
+# -- speed ---------------------------------------------------------------------------------------------------------
+
+
+def scale(lists: int, queries: int, folder: Path | None) -> None:
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        path = Path(place) / "log.parquet"
+        dr.logs.generate(path, dr.environments.Stationary(dr.queries.yandex_like(queries)), lists, zipf=0.5)
+        print(f"{lists:,} lists of ten of {queries:,} queries, {path.stat().st_size / 1e6:,.0f} MB")
+        print("| step | seconds | processor seconds | peak GB |\n|---|---|---|---|")
+        log = dr.logs.open_log(path)
+        clock = Clock()
+        with LogRows(log, 3) as rows:
+            clock.print("queries and labels")
+            from driftrank.evaluation.checks import check_log
+
+            check_log(rows)
+            clock.print("checks")
+            target = rows.fixed_target(best_now(rows))
+            found = Sums.of(rows.batches(target), known_estimators(), rows.cells, len(rows.queries))
+            clock.print("one target, all estimators")
+        scope = found.scope(False)
+        for key, estimator in known_estimators().items():
+            values = scope.replicates(estimator)
+            print(f"{key}: {values.value:.5f} +- {1.972 * values.error:.5f}")
+
+
+class Clock:
+    """Prints the time since the last call."""
+
+    def __init__(self) -> None:
+        self.wall, self.processor = time.perf_counter(), time.process_time()
+
+    def print(self, step: str) -> None:
+        wall, processor = time.perf_counter(), time.process_time()
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        print(f"| {step} | {wall - self.wall:.1f} | {processor - self.processor:.1f} | {peak:.2f} |", flush=True)
+        self.wall, self.processor = wall, processor
+
+
+# -- other packages ------------------------------------------------------------------------------------------------
+
+
+def batch_of(world: World) -> Batch:
+    """The rows of a target as arrays, with hazards of no click model."""
+    drawn, n = world.drawn, len(world.drawn.first)
+    wanted = np.array([world.target[QUERIES[q]] for q in drawn.query])
+    matched = np.cumprod(LISTS[drawn.number] == wanted, axis=1)
+    weight = np.column_stack([np.ones(n), matched / np.cumprod(drawn.propensities, axis=1)])
+    clicked = drawn.first[:, None] == np.arange(1, K + 1)
+    return Batch(drawn.first, weight, np.zeros((n, K)), np.ones((n, K + 1)), np.zeros(n), clicked)
+
+
+def others(batch: Batch, propensities: np.ndarray) -> Iterator[tuple[str, str, float, float]]:
+    """Package, our estimator, their value, seconds."""
+    from estimators.bandits import cs, ips, snips
+    from obp.ope import SlateRewardInteractionIPS, SlateStandardIPS
+
+    n = len(batch.first)
+    slate, position = np.repeat(np.arange(n), K), np.tile(np.arange(K), n)
+    reward = batch.clicked.astype(float).ravel()
+    logging = np.cumprod(propensities, axis=1)  # probabilities of prefixes
+    target = (batch.weight[:, 1:] > 0).astype(float)
+    for ours, make, end in (("prefix", SlateRewardInteractionIPS, "_cascade"), ("list", SlateStandardIPS, "")):
+        last = slice(None) if end else slice(K - 1, K)
+        given = {
+            f"pscore{end}": np.broadcast_to(logging[:, last], (n, K)).ravel(),
+            f"evaluation_policy_pscore{end}": np.broadcast_to(target[:, last], (n, K)).ravel(),
+        }
+        begin = time.perf_counter()
+        value = make(len_list=K).estimate_policy_value(slate_id=slate, reward=reward, position=position, **given)
+        yield "obp", ours, float(value), time.perf_counter() - begin
+    for ours, make in (("list", ips.Estimator), ("self-normalised", snips.Estimator)):
+        begin = time.perf_counter()
+        estimator = make()
+        for w, r in zip(batch.weight[:, -1].tolist(), batch.reward.tolist(), strict=True):
+            estimator.add_example(1.0, r, w)
+        yield "vw-estimators", ours, float(estimator.get()), time.perf_counter() - begin
+    begin = time.perf_counter()
+    sequence = cs.Interval()
+    for w, r in zip(batch.stopped.tolist(), batch.reward.tolist(), strict=True):
+        sequence.add_example(1.0, r, w)
+    low, _ = sequence.get()
+    yield "vw-estimators", "empirical-bernstein", float(low), time.perf_counter() - begin
+
+
+def ours_of(batch: Batch) -> dict[str, tuple[float, float]]:
+    """Our values, and seconds."""
+    out = {}
+    for key in ("prefix", "list", "self-normalised"):
+        begin = time.perf_counter()
+        estimator = known_estimators()[key]
+        value = estimator.value(estimator.columns(batch).sum(axis=0), np.array(float(len(batch.first))))
+        out[key] = float(value), time.perf_counter() - begin
+    begin = time.perf_counter()
+    sequence = dr.evaluation.Sequence(kind="empirical-bernstein")
+    sequence.add(batch.stopped * batch.reward, losses=batch.stopped * (1 - batch.reward))
+    out["empirical-bernstein"] = sequence.interval()[0], time.perf_counter() - begin
+    return out
+
+
+def peers(logs: int, lists: int) -> None:
+    rng = np.random.default_rng(23)
+    apart: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+    errors: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log.parquet"
+        for _ in range(logs):
+            world = sampled(rng, lists, "stationary")
+            batch, truth = batch_of(world), world.value.mean()
+            ours = ours_of(batch)
+            for package, key, value, seconds in others(batch, world.drawn.propensities):
+                apart.setdefault((package, key), []).append((abs(value - ours[key][0]), seconds, ours[key][1]))
+            write(path, world.drawn)
+            for key, estimate in dr.evaluate(path, world.target, changes=0).ladder("rankings").items():
+                if estimate.value is not None:
+                    errors.setdefault(key, []).append(estimate.value - truth)
+    print(f"{logs} logs of {lists:,} lists")
+    print("| package | the same as | largest difference | their seconds | ours |\n|---|---|---|---|---|")
+    for (package, key), rows in apart.items():
+        difference, theirs, own = np.array(rows).T
+        print(f"| {package} | {key} | {difference.max():.1e} | {np.median(theirs):.5f} | {np.median(own):.5f} |")
+    print("\n| estimator | RMSE |\n|---|---|")
+    for key, found in errors.items():
+        print(f"| {key} | {np.sqrt(np.mean(np.square(found))):.4f} of {len(found)} |")
+
+
+# -- replay --------------------------------------------------------------------------------------------------------
+
+PERIOD = 5000
+
+
+def replays(logs: int, lists: int) -> None:
+    policies = {"CascadeTS": dr.CascadeTS(), "CascadeDTS:discount=0.99": dr.CascadeDTS(discount=0.99)}
+    found: dict[str, dict[str, list[float]]] = {name: {} for name in policies}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log.parquet"
+        for n in range(logs):
+            rng = np.random.default_rng([n, 31])
+            number = rng.integers(0, len(LISTS), lists)
+            alpha = np.where((np.arange(lists) // PERIOD % 2 == 0)[:, None], ALPHA[0], CHANGED[0])
+            hits = rng.random((lists, K)) < np.take_along_axis(alpha, LISTS[number], axis=1)
+            first = np.where(hits.any(axis=1), hits.argmax(axis=1) + 1, K + 1)
+            uniform = np.tile(1 / (L - np.arange(K)), (lists, 1))
+            write(path, Drawn(np.zeros(lists, int), number, first, uniform))
+            for name, policy in policies.items():
+                got = dr.evaluate(path, policy, value_of="online", replay="lists", changes=0, seed=n).targets
+                found[name].setdefault("replay by lists", []).append(next(iter(got.values())).value or np.nan)
+                found[name].setdefault("by itself", []).append(by_itself(policy, rng, 15_000, 1))
+                quick = [by_itself(policy, rng, lists // 120, 120) for _ in range(10)]
+                found[name].setdefault("by itself, 120 times as fast", []).extend(quick)
+    print(f"{logs} logs of {lists:,} lists, a change every {PERIOD:,}; means and their errors")
+    print("| policy | by itself | replay by lists | by itself, 120 times as fast |\n|---|---|---|---|")
+    for name, values in found.items():
+        columns = ("by itself", "replay by lists", "by itself, 120 times as fast")
+        print(f"| {name} | " + " | ".join(mean_error(values[c]) for c in columns) + " |")
+
+
+def mean_error(values: list[float]) -> str:
+    return f"{np.mean(values):.4f} ({np.std(values, ddof=1) / np.sqrt(len(values)):.4f})"
+
+
+def by_itself(policy: dr.Policy, rng: np.random.Generator, steps: int, faster: int) -> float:
+    learner = policy.start(range(L), K, seed=int(rng.integers(1 << 30)))
+    won = 0
+    for t in range(steps):
+        alpha = ALPHA[0] if faster * t // PERIOD % 2 == 0 else CHANGED[0]
+        ranking = learner.rank()
+        hits = np.flatnonzero(rng.random(K) < alpha[list(ranking)])
+        won += len(hits) > 0
+        learner.update(ranking, int(hits[0]) + 1 if len(hits) else None)
+    return won / steps
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("coverage", "scale", "peers", "replay"))
+    parser.add_argument("--logs", type=int)
+    parser.add_argument("--lists", type=int)
+    parser.add_argument("--queries", type=int, default=1000)
+    parser.add_argument("--folder", type=Path)
+    options = parser.parse_args()
+    if options.what == "coverage":
+        coverage(options.logs or 500, options.lists or 5000)
+    elif options.what == "scale":
+        scale(options.lists or 30_000_000, options.queries, options.folder)
+    elif options.what == "peers":
+        peers(options.logs or 20, options.lists or 5000)
+    else:
+        replays(options.logs or 4, options.lists or 60_000)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,296 @@
+"""Checks of a log: does it say what lists were shown with which probability, and do users read from the top?
+
+Each has a code, a verdict and a sentence. A failed one refuses the estimates whose assumption it is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from driftrank.evaluation.base import added
+from driftrank.evaluation.labels import Labels
+from driftrank.evaluation.rows import LogRows
+from driftrank.evaluation.special import chi_square_p, normal_quantile
+
+#: tests reject below this probability; there are few, and each costs an answer if it is wrong
+LEVEL = 0.01
+#: lists for tests that need no more
+_SAMPLE = 1_000_000
+_CALIBRATION = 200_000
+
+
+@dataclass(frozen=True)
+class Check:
+    """The result of a check."""
+
+    code: str
+    passed: bool | None  #: None if it cannot be decided
+    text: str
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        known = {name: None if value != value else value for name, value in self.numbers.items()}
+        return {"code": self.code, "passed": self.passed, "text": self.text, **known}
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A reason to give no number."""
+
+    code: str
+    text: str
+    needs: int | None = None  #: lists that would be needed, if more lists would help
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"code": self.code, "text": self.text, "needs": self.needs}
+
+
+@dataclass(frozen=True)
+class LogChecks:
+    """The checks of a log."""
+
+    checks: tuple[Check, ...]
+
+    def __getitem__(self, code: str) -> Check:
+        return next(check for check in self.checks if check.code == code)
+
+    def refusals(self, assumes: str) -> list[Refusal]:
+        """Reasons to refuse every estimate with this assumption."""
+        codes = {
+            "A0": ("no-propensities", "marginal-propensities", "fixed-logging", "wrong-propensities"),
+            "A1": (
+                "no-propensities", "marginal-propensities", "list-propensities", "fixed-logging",
+                "wrong-propensities", "not-top-down",
+            ),
+            "A3": ("model-misfit", "uncalibrated"),
+        }[assumes]  # fmt: skip
+        # a model that cannot be tested is as good as a wrong one
+        bad = [c for c in self.checks if c.code in codes and (c.passed is False or (assumes == "A3" and not c.passed))]
+        return [Refusal(check.code, check.text) for check in bad]
+
+
+def check_log(rows: LogRows) -> LogChecks:
+    """Run all checks of a log."""
+    labels = rows.labels
+    shown = _shown(rows)
+    found = [_propensities(rows, shown), *_kind(rows.kind), _fixed(rows, shown)]
+    if rows.weighs and rows.kind == "conditional":
+        found.append(_wrong_propensities(labels, rows))
+    found += [_top_down(rows), _misfit(labels), _calibration(rows), _users(rows)]
+    return LogChecks(tuple(found))
+
+
+# -- the lists that were shown -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Shown:
+    single: float  #: share of lists in cells that hold one ranking, of those that could hold several
+    decided: int  #: lists in these cells
+    invalid: int  #: lists without valid propensities
+
+
+def _shown(rows: LogRows) -> _Shown:
+    """Rankings by query and slice of time; a cell has fifty lists on average, and a query at most a hundred cells."""
+    slices = int(np.clip(rows.lists / len(rows.queries) / 50, 1, 100))
+    bad = (
+        "propensities IS NULL OR len(propensities) < shown OR NOT coalesce(list_min(propensities[1:shown]) > 0"
+        " AND list_max(propensities[1:shown]) <= 1 + 1e-9, false)"
+    )
+    got = rows.connection.execute(
+        "SELECT count(*) AS n, min(h) = max(h) AS single, sum(invalid) AS invalid, sum(wrong) AS wrong"
+        f" FROM (SELECT code, {rows.slice_of_time(slices)} AS slice, hash(ranking[1:{rows.k}]) AS h,"
+        " CASE WHEN list_max(clicks) > len(ranking) OR list_min(clicks) < 1 THEN 1 ELSE 0 END AS wrong,"
+        f" CASE WHEN {bad} THEN 1 ELSE 0 END AS invalid FROM ({rows.rows()})) GROUP BY code, slice"
+    ).fetchnumpy()
+    if np.asarray(got["wrong"]).sum():
+        raise ValueError(f"{rows.log.source}: a click beyond the end of its list; see driftrank log check")
+    n, single = np.asarray(got["n"], float), np.asarray(got["single"], bool)
+    several = n > 1
+    decided = n[several].sum()
+    share = float(n[several & single].sum() / decided) if decided else math.nan
+    return _Shown(share, int(decided), int(np.asarray(got["invalid"]).sum()))
+
+
+def _propensities(rows: LogRows, shown: _Shown) -> Check:
+    if not rows.weighs or shown.invalid == rows.lists:
+        text = (
+            "This log does not say with what probability lists were shown, so nobody can tell from it alone what other"
+            " lists would have earned."
+        )
+        return Check("no-propensities", False, text, {"missing": 1.0})
+    share = shown.invalid / rows.lists
+    if share > 0.01:
+        text = f"{share:.1%} of the lists have no valid propensities; at most 1% may be left out."
+        return Check("no-propensities", False, text, {"missing": share})
+    left = f"; {shown.invalid:,} lists without are left out" if shown.invalid else ""
+    return Check("no-propensities", True, f"Lists have propensities{left}.", {"missing": share})
+
+
+def _kind(kind: str) -> list[Check]:
+    """The kind of propensities, if it is not conditional."""
+    if kind == "marginal":
+        text = (
+            "The propensities are those of an item at its position, whatever stands above it; weights of lists need"
+            " those given the items above."
+        )
+        return [Check("marginal-propensities", False, text)]
+    if kind == "list":
+        text = "The propensities are those of whole lists: prefixes have none. Whole lists can be compared."
+        return [Check("list-propensities", False, text)]
+    return []
+
+
+def _fixed(rows: LogRows, shown: _Shown) -> Check:
+    labels = rows.labels
+    certain = rows.weighs and bool(np.nansum(labels.inverse) <= labels.shown.sum() * (1 + 1e-9))
+    same = math.isfinite(shown.single) and shown.single >= 0.95
+    numbers = {"single": shown.single}
+    if not same and not certain:
+        text = f"{1 - shown.single:.0%} of the lists are of queries whose list varied at the time."
+        return Check("fixed-logging", None if math.isnan(shown.single) else True, text, numbers)
+    code = int(np.argmax(rows.lists_of))
+    text = (
+        f"Every visitor for {rows.queries[code]!r} saw the same list: clicks on it tell nothing of lists that were not"
+        " shown."
+    )
+    return Check("fixed-logging", False, text, numbers)
+
+
+def _wrong_propensities(labels: Labels, rows: LogRows) -> Check:
+    """By segment, position and item: lists with the item there, weighted by 1 / propensity, against the lists in which
+    it could have stood there. The ratio is 1; an item that is not always a candidate has a smaller one, and wrong
+    propensities give some item a larger one.
+    """
+    begin, segments = labels.start[:-1], len(labels.start) - 1
+    lists = np.add.reduceat(labels.shown, begin, axis=0) if segments else np.zeros((0, rows.k))
+    above = np.cumsum(labels.shown, axis=1) - labels.shown
+    expected = lists[labels.segment_of] - above
+    whole = (lists == lists[:, :1]).all(axis=1)[labels.segment_of]  # otherwise lists above k may be too short for k
+    usable = (labels.shown >= 50) & (expected > 0)
+    usable[:, 1:] &= whole[:, None]
+    count = int(usable.sum())
+    if not count:
+        return Check("wrong-propensities", None, "No item stands at a position often enough to test propensities.")
+    inverse, wanted = labels.inverse[usable], expected[usable]
+    error = np.sqrt(np.maximum(labels.squares[usable] - inverse**2 / wanted, 1e-12))
+    z, ratio = (inverse - wanted) / error, inverse / wanted
+    bad = (z > normal_quantile(1 - 2 * 0.001 / count)) & (ratio > 1.1)
+    numbers = {"largest_ratio": float(ratio.max()), "tested": count}
+    if not bad.any():
+        return Check("wrong-propensities", True, "Items stand as often at each position as propensities say.", numbers)
+    worst = float(ratio[bad].max())
+    position = int(np.nonzero(usable)[1][bad][ratio[bad].argmax()]) + 1
+    text = (
+        f"An item stands at position {position} {worst:.1f} times as often as the log says it should. Are these the"
+        " propensities of another policy, or marginal ones?"
+    )
+    return Check("wrong-propensities", False, text, numbers)
+
+
+# -- users ---------------------------------------------------------------------------------------------------------
+
+
+def _top_down(rows: LogRows) -> Check:
+    """Given an item and no click above: does its click depend on the item below it?"""
+    code = "not-top-down"
+    parts = [
+        f"SELECT {k} AS k, segment, ranking[{k}] AS item, ranking[{k + 1}] AS below, CAST(first = {k} AS INTEGER) AS c"
+        f" FROM sampled WHERE shown > {k} AND first >= {k}"
+        for k in range(1, min(rows.k, 4))
+    ]
+    if not parts:
+        return Check(code, None, "Lists of one item cannot show whether users read from the top.")
+    kept = max(1, min(rows.cells.buckets, round(rows.cells.buckets * _SAMPLE / rows.lists)))
+    got = rows.connection.execute(
+        f"WITH sampled AS MATERIALIZED (SELECT segment, ranking, shown, first FROM ({rows.rows()})"
+        f" WHERE bucket < {kept}) SELECT k, dense_rank() OVER (ORDER BY k, segment, item) AS stratum, count(*) AS n,"
+        f" sum(c) AS clicks FROM ({' UNION ALL '.join(parts)}) GROUP BY k, segment, item, below"
+    ).fetchnumpy()
+    k, stratum, n, clicks = (np.asarray(got[name]) for name in ("k", "stratum", "n", "clicks"))
+    tests = [homogeneity(stratum[k == at], n[k == at], clicks[k == at]) for at in np.unique(k)]
+    p = [test for test in tests if not math.isnan(test)]
+    if not p:
+        return Check(code, None, "Lists vary too little to show whether users read from the top.")
+    smallest = min(1.0, min(p) * len(p))  # the first step of Holm's
+    if smallest >= LEVEL:
+        return Check(code, True, "Clicks do not depend on the item below.", {"p": smallest})
+    text = (
+        "Clicks depend on what stands below: users do not read from the top. Methods by prefix are off; whole lists are"
+        " compared instead, and the interval is wide."
+    )
+    return Check(code, False, text, {"p": smallest})
+
+
+def _misfit(labels: Labels) -> Check:
+    """Given that it is read, is an item as attractive further down?"""
+    looks, clicks = labels.looks.sum(axis=0), labels.clicks.sum(axis=0)
+    stratum = np.broadcast_to(np.arange(len(looks))[:, None], looks.shape)
+    some = looks > 0
+    p = homogeneity(stratum[some], looks[some], clicks[some])
+    if math.isnan(p):
+        return Check("model-misfit", None, "Items stand at one position each: the click model cannot be tested.")
+    if p >= LEVEL:
+        return Check("model-misfit", True, "Items are as attractive at every position (cascade model).", {"p": p})
+    text = "An item that is read is clicked more at some positions than at others: the cascade model does not hold."
+    return Check("model-misfit", False, text, {"p": p})
+
+
+def _calibration(rows: LogRows) -> Check:
+    """The model's value of the logged lists against their clicks."""
+    kept = max(1, min(rows.cells.buckets, round(rows.cells.buckets * _CALIBRATION / rows.lists)))
+    [(mean, spread, n)] = rows.connection.execute(
+        "WITH known AS (SELECT segment, item, sum(clicks) / sum(looks) AS alpha FROM labels GROUP BY ALL"
+        " HAVING sum(looks) > 0), sampled AS MATERIALIZED (SELECT row_number() OVER () AS row, segment, shown, first,"
+        f" ranking[1:{rows.k}] AS ranking FROM ({rows.rows()}) WHERE bucket < {kept}), valued AS"
+        " (SELECT row, product(1 - alpha) AS keep, count(*) = any_value(shown) AS complete, any_value(first) AS first"
+        " FROM (SELECT row, segment, shown, first, unnest(ranking) AS item FROM sampled) JOIN known"
+        " USING (segment, item) GROUP BY row)"
+        f" SELECT avg(d), stddev_samp(d), count(d) FROM (SELECT 1 - keep - CAST(first <= {rows.k} AS INTEGER) AS d"
+        " FROM valued WHERE complete)"
+    ).fetchall()
+    if not n or spread is None:
+        return Check("uncalibrated", None, "The click model knows no logged list whole.")
+    error = spread / math.sqrt(n)
+    numbers = {"off": mean, "error": error}
+    if abs(mean) > 3 * error and abs(mean) > 0.002:
+        text = f"The click model is off by {mean:+.4f} clicks per list on the logged lists themselves."
+        return Check("uncalibrated", False, text, numbers)
+    return Check("uncalibrated", True, "The click model gives the logged lists what they earned.", numbers)
+
+
+def _users(rows: LogRows) -> Check:
+    if rows.users:
+        return Check("clusters", True, f"Users are the unit of intervals, in {rows.cells.buckets} buckets.")
+    text = "No column user: lists are taken as independent. Users who return make errors larger."
+    return Check("clusters", None, text)
+
+
+def homogeneity(stratum: NDArray[Any], n: NDArray[Any], clicks: NDArray[Any]) -> float:
+    """The p-value of equal click rates within strata, by chi-square; NaN if nothing can be compared.
+
+    Groups with fewer than five expected clicks, or fewer than five expected lists without, are pooled.
+    """
+    if not len(stratum):
+        return math.nan
+    _, code = np.unique(stratum, return_inverse=True)
+    n, clicks = n.astype(float), clicks.astype(float)
+    count = int(code.max()) + 1
+    rate = added(code, clicks, count) / added(code, n, count)
+    small = n * np.minimum(rate, 1 - rate)[code] < 5
+    pooled_n, pooled_clicks = (added(code[small], x[small], count) for x in (n, clicks))
+    code = np.concatenate([code[~small], np.arange(count)])
+    n, clicks = np.concatenate([n[~small], pooled_n]), np.concatenate([clicks[~small], pooled_clicks])
+    large = n * np.minimum(rate, 1 - rate)[code] >= 5
+    code, n, clicks = code[large], n[large], clicks[large]
+    groups = np.bincount(code, minlength=count)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = added(code, clicks, count) / added(code, n, count)
+        terms = n * (clicks / n - rate[code]) ** 2 / (rate * (1 - rate))[code]
+    usable = (groups > 1) & (rate > 0) & (rate < 1)
+    return chi_square_p(float(terms[usable[code]].sum()), int((groups[usable] - 1).sum()))

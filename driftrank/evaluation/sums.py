@@ -1,0 +1,176 @@
+"""Sums over the lists of a log by cell, for all estimators at once; values and their errors follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from driftrank.evaluation.base import Batch, Estimator, Floats, added
+from driftrank.evaluation.rows import Cells
+
+#: names of sums that every target has
+_COMMON = (
+    "lists", "reward", "stopped", "gains", "gain_squares", "losses", "loss_squares", "full", "full_squares",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sums of one target. Those of parts of a log add up (:meth:`merge`)."""
+
+    cells: Cells
+    columns: dict[str, Floats]  #: by estimator: (now, window, bucket, m)
+    common: dict[str, Floats]  #: (now, window, bucket)
+    largest: Floats  #: (now,) the largest stopped weight of a list
+    by_query: Floats  #: (2, query) lists, sum of stopped weights
+
+    @classmethod
+    def of(cls, batches: Iterable[Batch], estimators: Mapping[str, Estimator], cells: Cells, queries: int) -> Sums:
+        """Add up batches."""
+        columns: dict[str, Floats] = {}
+        common = {name: np.zeros(cells.count) for name in _COMMON}
+        largest, by_query = np.zeros(2), np.zeros((2, queries))
+        for batch in batches:
+            for key, estimator in estimators.items():
+                rows = estimator.columns(batch)
+                parts = [added(batch.cell, rows[:, j], cells.count) for j in range(rows.shape[1])]
+                columns[key] = columns.get(key, 0.0) + np.stack(parts, axis=1)
+            for name, rows in _common(batch).items():
+                common[name] += added(batch.cell, rows, cells.count)
+            now = batch.cell >= cells.count // 2
+            for side in range(2):
+                own = batch.stopped[now == bool(side)]
+                largest[side] = max(largest[side], own.max(initial=0.0))
+            by_query[0] += added(batch.query, batch.lists, queries)
+            by_query[1] += added(batch.query, batch.stopped, queries)
+        shaped = {key: value.reshape(*cells.shape, -1) for key, value in columns.items()}
+        return cls(cells, shaped, {k: v.reshape(cells.shape) for k, v in common.items()}, largest, by_query)
+
+    def merge(self, other: Sums) -> Sums:
+        """The sums of both."""
+        columns = {key: value + other.columns[key] for key, value in self.columns.items()}
+        common = {key: value + other.common[key] for key, value in self.common.items()}
+        largest = np.maximum(self.largest, other.largest)
+        return Sums(self.cells, columns, common, largest, self.by_query + other.by_query)
+
+    def scope(self, now: bool) -> Scope:
+        """The sums over the whole log, or over the lists since the last change of their queries."""
+        sides = slice(1, 2) if now else slice(0, 2)
+        return Scope(
+            {key: value[sides].sum(axis=0) for key, value in self.columns.items()},
+            {key: value[sides].sum(axis=0) for key, value in self.common.items()},
+            float(self.largest[sides].max()),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Scope:
+    """Sums by window and bucket over the lists of some time."""
+
+    columns: dict[str, Floats]
+    common: dict[str, Floats]
+    largest: float
+
+    def total(self, name: str) -> float:
+        return float(self.common[name].sum())
+
+    @property
+    def lists(self) -> float:
+        return self.total("lists")
+
+    def effective(self, whole: bool = False, window: slice = slice(None)) -> float:
+        """The effective number of lists, by weights down to the first click, or of whole lists; in some windows."""
+        names = ("full_squares",) if whole else ("gain_squares", "loss_squares")
+        squares = float(sum(self.common[name][window].sum() for name in names))
+        total = float(self.common["full" if whole else "stopped"][window].sum())
+        return total**2 / squares if squares else 0.0
+
+    def replicates(self, estimator: Estimator, window: slice = slice(None)) -> Replicates:
+        """The value, and the values without one bucket each; of some windows."""
+        totals = self.columns[estimator.key][window].sum(axis=0)
+        lists = self.common["lists"][window].sum(axis=0)
+        return _replicates(estimator.value, totals, lists)
+
+    def rewards(self, window: slice = slice(None)) -> Replicates:
+        """The mean reward of the logged lists, likewise."""
+        return _means(self.common["reward"][window].sum(axis=0), self.common["lists"][window].sum(axis=0))
+
+    def weights(self) -> Replicates:
+        """The mean weight down to the first click, likewise; 1 if the target's lists were shown as often as stated."""
+        return _means(self.common["stopped"].sum(axis=0), self.common["lists"].sum(axis=0))
+
+    def full_weights(self) -> Replicates:
+        """The mean weight of whole lists, likewise."""
+        return _means(self.common["full"].sum(axis=0), self.common["lists"].sum(axis=0))
+
+    def running(self) -> list[slice]:
+        """Windows from the first on to each that has lists."""
+        counts = self.common["lists"].sum(axis=1)
+        return [slice(0, n + 1) for n in range(len(counts)) if counts[n] > 0]
+
+    def bernstein(self) -> tuple[float, float, float, float]:
+        """Sums of weighted rewards and losses, each with the sum of squared distances from its guesses.
+
+        A guess is made from earlier windows: of 1/2 as one list, and the lists before.
+        """
+        out = []
+        lists = self.common["lists"].sum(axis=1)
+        for kind in ("gain", "loss"):
+            sums = self.common["gains" if kind == "gain" else "losses"].sum(axis=1)
+            squares = self.common[f"{kind}_squares"].sum(axis=1)
+            guess = np.minimum((0.5 + np.cumsum(sums) - sums) / (1 + np.cumsum(lists) - lists), 1.0)
+            v = float((squares - 2 * guess * sums + guess**2 * lists).sum())
+            out += [float(sums.sum()), v]
+        return out[0], out[1], out[2], out[3]
+
+
+@dataclass(frozen=True, eq=False)
+class Replicates:
+    """A value, and the values that leave out one bucket of users each."""
+
+    value: float
+    without: Floats  #: NaN for buckets without lists
+
+    def minus(self, other: Replicates) -> Replicates:
+        """The difference, paired."""
+        return Replicates(self.value - other.value, self.without - other.without)
+
+    @property
+    def freedom(self) -> int:
+        return int(np.isfinite(self.without).sum()) - 1
+
+    @property
+    def error(self) -> float:
+        """The standard error, by the jackknife."""
+        values = self.without[np.isfinite(self.without)]
+        if len(values) < 2:
+            return float("nan")
+        return float(np.sqrt((len(values) - 1) / len(values) * ((values - values.mean()) ** 2).sum()))
+
+
+def _replicates(value: Callable[[Floats, Floats], Floats], totals: Floats, lists: Floats) -> Replicates:
+    """From sums by bucket."""
+    present = lists > 0
+    whole = float(value(totals.sum(axis=0), lists.sum())) if present.any() else float("nan")
+    without = np.full(len(lists), np.nan)
+    if present.sum() > 1:
+        rest = totals.sum(axis=0) - totals[present]
+        without[present] = value(rest, lists.sum() - lists[present])
+    return Replicates(whole, without)
+
+
+def _means(sums: Floats, lists: Floats) -> Replicates:
+    return _replicates(np.divide, sums, lists)
+
+
+def _common(batch: Batch) -> dict[str, Floats]:
+    clicked = batch.first <= batch.k
+    gains = np.where(clicked, batch.stopped, 0.0)
+    losses = np.where(clicked, 0.0, batch.stopped)
+    return {
+        "lists": batch.lists, "reward": batch.reward, "stopped": batch.stopped, "gains": gains,
+        "gain_squares": gains**2, "losses": losses, "loss_squares": losses**2, "full": batch.weight[:, -1],
+        "full_squares": batch.weight[:, -1] ** 2,
+    }  # fmt: skip

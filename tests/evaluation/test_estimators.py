@@ -1,0 +1,200 @@
+"""Estimators against their plain versions, exact moments by enumeration, and oracle values.
+
+World: three items of attraction .5, .3, .1, two positions. Oracle values: EVALUATION, computed by enumerating all lists
+and first clicks (six lists, three outcomes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from driftrank.evaluation.base import Batch, Estimator, Floats, known_estimators
+from tests.reference import evaluation as reference
+from tests.reference.evaluation import Logged, Target, World
+
+ALPHA = (0.5, 0.3, 0.1)
+WRONG = (0.4, 0.4, 0.2)
+TARGETS = {"D": reference.fixed((0, 1)), "P": reference.plackett_luce((3, 2, 1))}
+LOGGING = {"U": reference.plackett_luce((1, 1, 1)), "S": reference.plackett_luce((1, 2, 1))}
+CASCADE = World(3, 2, reference.cascade(ALPHA))
+CHOICE = World(3, 2, reference.choice(ALPHA))
+#: several positions, and lists whose items are not in order
+LARGE = World(5, 3, reference.cascade((0.15, 0.4, 0.05, 0.3, 0.22)))
+
+
+def batch(rows: Sequence[Logged], world: World, target: Target, hazards: Sequence[float], model: float = 0.0) -> Batch:
+    K = world.K
+    rest = [
+        [reference.no_click_below(row.items[:k], K, world.items, target, lambda a: hazards[a]) for k in range(K + 1)]
+        for row in rows
+    ]
+    first = np.array([K + 1 if row.first is None else row.first for row in rows])
+    return Batch(
+        first=first,
+        weight=np.array([reference.weights(row, target) for row in rows]),
+        hazard=np.array([[hazards[a] for a in row.items] for row in rows]),
+        rest=np.array(rest),
+        model=np.full(len(rows), model),
+        clicked=first[:, None] == np.arange(1, K + 1),
+    )
+
+
+def moments(
+    estimator: Estimator, world: World, target: Target, logging: Target, hazards: Sequence[float]
+) -> tuple[float, float]:
+    """Mean and variance of one row, exactly."""
+    chances, rows = zip(*world.outcomes(logging), strict=True)
+    psi = estimator.columns(batch(rows, world, target, hazards))[:, 0]
+    mean = float(np.dot(chances, psi))
+    return mean, float(np.dot(chances, (psi - mean) ** 2))
+
+
+UNBIASED = ("list", "prefix", "dr", "published")
+
+
+@pytest.mark.parametrize("logging", LOGGING)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("key", UNBIASED)
+def test_exactly_unbiased(key: str, target: str, logging: str) -> None:
+    """Whatever the hazards, under users who read from the top; list by list also under users who do not."""
+    estimator = known_estimators()[key]
+    for hazards in (ALPHA, WRONG, (0.0, 0.0, 0.0), (0.9, 0.05, 0.6)):
+        mean, _ = moments(estimator, CASCADE, TARGETS[target], LOGGING[logging], hazards)
+        assert mean == pytest.approx(CASCADE.value(TARGETS[target]), abs=1e-12)
+        if estimator.assumes == "A0":
+            mean, _ = moments(estimator, CHOICE, TARGETS[target], LOGGING[logging], hazards)
+            assert mean == pytest.approx(CHOICE.value(TARGETS[target]), abs=1e-12)
+
+
+@pytest.mark.parametrize("key", UNBIASED)
+@pytest.mark.parametrize("ranking", [(1, 3, 4), (2, 0, 1)])
+def test_exactly_unbiased_with_three_positions(key: str, ranking: tuple[int, ...]) -> None:
+    logging = reference.plackett_luce((1.0, 2.0, 0.5, 3.0, 0.25))
+    target = reference.fixed(ranking)
+    mean, _ = moments(known_estimators()[key], LARGE, target, logging, (0.3, 0.1, 0.7, 0.2, 0.2))
+    assert mean == pytest.approx(LARGE.value(target), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("key", "hazards", "variances"),
+    [
+        ("list", WRONG, (3.4775, 3.4775, 0.489084889, 0.527362667)),
+        ("prefix", WRONG, (1.9775, 2.4775, 0.422084889, 0.507140444)),
+        ("dr", WRONG, (1.0127, 1.1303, 0.306301556, 0.333082667)),
+        ("published", WRONG, (1.0895, 1.1815, 0.321644889, 0.343153333)),
+        ("dr", ALPHA, (0.9975, 1.12, 0.302221333, 0.329648444)),
+        ("published", ALPHA, (1.065, 1.165, 0.316247667, 0.338739333)),
+    ],
+)
+def test_variances(key: str, hazards: Sequence[float], variances: Sequence[float]) -> None:
+    pairs = [(t, g) for t in TARGETS for g in LOGGING]
+    found = [moments(known_estimators()[key], CASCADE, TARGETS[t], LOGGING[g], hazards)[1] for t, g in pairs]
+    assert found == pytest.approx(list(variances), abs=5e-10)
+
+
+def test_bias_if_users_do_not_read_from_the_top() -> None:
+    """By how much, for users who choose from the whole list."""
+    assert CHOICE.value(TARGETS["D"]) == pytest.approx(0.588235294, abs=5e-10)
+    biased = {
+        ("prefix", ALPHA): 0.619195046, ("published", ALPHA): 0.619195046, ("published", WRONG): 0.619195046,
+        ("dr", ALPHA): 0.609907121, ("dr", WRONG): 0.606811146,
+    }  # fmt: skip
+    for (key, hazards), expected in biased.items():
+        mean, _ = moments(known_estimators()[key], CHOICE, TARGETS["D"], LOGGING["U"], hazards)
+        assert mean == pytest.approx(expected, abs=5e-10)
+
+
+SIX = [((0, 1), 1), ((0, 2), None), ((0, 1), None), ((1, 0), 2), ((2, 0), None), ((0, 1), 2)]
+ROWS = [Logged(items, first, (1 / 3, 1 / 2)) for items, first in SIX]
+
+
+def test_a_log_of_six_lists() -> None:
+    given = batch(ROWS, CASCADE, TARGETS["D"], WRONG, reference.direct(ROWS, (0, 1)))
+    columns = {key: estimator.columns(given) for key, estimator in known_estimators().items()}
+    assert columns["list"][:, 0].tolist() == pytest.approx([6, 0, 0, 0, 0, 6])
+    assert columns["prefix"][:, 0].tolist() == pytest.approx([3, 0, 0, 0, 0, 6])
+    assert columns["dr"][:, 0].tolist() == pytest.approx([1.72, -0.08, -2.48, 0.64, 0.64, 3.52])
+    assert columns["published"][:, 0].tolist() == pytest.approx([1, -0.56, -2, 0.64, 0.64, 4])
+    values = {key: value_of(known_estimators()[key], columns[key]) for key in columns}
+    assert values == pytest.approx(
+        {
+            "list": 2.0, "self-normalised": 2 / 3, "prefix": 1.5, "product-limit": 0.625, "dr": 0.66,
+            "published": 0.62, "direct": 1 - (2 / 3) ** 2,
+        }
+    )  # fmt: skip
+    assert columns["dr"].std(ddof=1) / np.sqrt(6) == pytest.approx(0.810580039, abs=5e-10)
+
+
+def value_of(estimator: Estimator, columns: Floats) -> float:
+    return float(estimator.value(columns.sum(axis=0), np.array(float(len(columns)))))
+
+
+Row = Callable[[Logged, Target, Callable[[int], float]], float]
+PLAIN: dict[str, Row] = {
+    "list": lambda row, target, model: reference.list_ips(row, target),
+    "prefix": lambda row, target, model: reference.prefix_ips(row, target),
+    "dr": lambda row, target, model: reference.stopping_dr(row, LARGE.items, target, model),
+    "published": lambda row, target, model: reference.published_dr(row, LARGE.items, target, model),
+}
+
+
+@pytest.mark.parametrize("target", [reference.fixed((3, 1, 0)), reference.plackett_luce((1, 5, 1, 2, 3))])
+def test_as_the_plain_versions(target: Target) -> None:
+    hazards = (0.3, 0.35, 0.1, 0.2, 0.2)
+    logging = reference.plackett_luce((1.0, 2.0, 0.5, 3.0, 0.25))
+    rows = [row for _, row in LARGE.outcomes(logging)]
+    given = batch(rows, LARGE, target, hazards)
+    for key, plain in PLAIN.items():
+        expected = [plain(row, target, lambda a: hazards[a]) for row in rows]
+        assert known_estimators()[key].columns(given)[:, 0].tolist() == pytest.approx(expected, abs=1e-12)
+    value = value_of(known_estimators()["product-limit"], known_estimators()["product-limit"].columns(given))
+    assert value == pytest.approx(reference.product_limit(rows, target), abs=1e-12)
+
+
+def test_product_limit_is_as_precise_as_the_right_model() -> None:
+    """Its influence has the variance of the doubly robust rows with true hazards; Greenwood's for equal weights."""
+    variance = 0.35**2 * (3 * 0.5 / 0.5 + 6 * 0.5 * 0.3 / 0.7 / 0.25)
+    assert variance == pytest.approx(moments(known_estimators()["dr"], CASCADE, TARGETS["D"], LOGGING["U"], ALPHA)[1])
+    product_limit = known_estimators()["product-limit"]
+    chances, rows = zip(*CASCADE.outcomes(LOGGING["U"]), strict=True)
+    columns = product_limit.columns(batch(rows, CASCADE, TARGETS["D"], ALPHA))
+    totals = np.array(chances) @ columns
+    step = 1e-6
+    influence = (product_limit.value(totals + step * (columns - totals), np.ones(1)) - 0.65) / step
+    assert np.dot(chances, influence**2) == pytest.approx(variance, rel=1e-4)
+
+
+def test_identities() -> None:
+    target, logging = TARGETS["P"], LOGGING["U"]
+    chances, rows = zip(*CASCADE.outcomes(logging), strict=True)
+    none = batch(rows, CASCADE, target, (0, 0, 0))
+    assert np.allclose(known_estimators()["dr"].columns(none), known_estimators()["prefix"].columns(none))
+    same = batch(rows, CASCADE, logging, WRONG)
+    for key in ("list", "prefix"):
+        assert np.allclose(known_estimators()[key].columns(same)[:, 0], same.reward)
+    assert np.allclose(same.stopped, 1)
+    assert np.dot(chances, batch(rows, CASCADE, target, WRONG).stopped) == pytest.approx(1)
+    fixed = reference.fixed((2, 0))
+    only = [row for _, row in CASCADE.outcomes(fixed)]
+    own = batch(only, CASCADE, fixed, WRONG)
+    assert np.allclose(known_estimators()["dr"].columns(own)[:, 0], own.reward)
+
+
+def test_several_lists_in_a_row() -> None:
+    """Lists of the same first click and items count as many, if their weights are summed."""
+    one = batch(ROWS, CASCADE, TARGETS["D"], WRONG, 0.5)
+    twice = Batch(one.first, 2 * one.weight, one.hazard, one.rest, one.model, one.clicked)
+    for estimator in known_estimators().values():
+        assert np.allclose(estimator.columns(twice), 2 * estimator.columns(one))
+
+
+def test_all_clicks_count_for_the_number_of_clicks() -> None:
+    given = Batch(
+        np.array([1, 3]), np.array([[1.0, 2, 4], [1, 2, 4]]), np.zeros((2, 2)), np.ones((2, 3)), np.zeros(2),
+        np.array([[True, True], [False, False]]), "clicks",
+    )  # fmt: skip
+    assert known_estimators()["prefix"].columns(given)[:, 0].tolist() == [6, 0]
+    assert known_estimators()["list"].columns(given)[:, 0].tolist() == [8, 0]

@@ -1,0 +1,427 @@
+"""Whole evaluations of logs with known truth: values, intervals, differences, changes, refusals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import driftrank as dr
+from driftrank.evaluation.result import Evaluation
+from tests.evaluation import worlds
+from tests.evaluation.worlds import BEST, cascade, choice, draw, fixed, mixed, softmax, uniform, value, write
+from tests.reference import evaluation as reference
+from tests.reference.evaluation import Logged
+
+N = 6000
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("evaluation")
+
+
+@pytest.fixture(scope="module")
+def log(folder: Path) -> Path:
+    """A softmax log of cascade users; each user comes about three times."""
+    rng = np.random.default_rng(1)
+    return write(folder / "softmax.parquet", draw(rng, N, softmax), rng.integers(0, N // 3, N))
+
+
+@pytest.fixture(scope="module")
+def found(log: Path) -> Evaluation:
+    return dr.evaluate(log, [BEST, "best-now"], changes=0)
+
+
+def codes(found: Evaluation, name: str = "rankings", key: str | None = None) -> list[str]:
+    estimate = found[name].whole if key is None else found[name].ladder[key]
+    assert (estimate.value is None) == bool(estimate.refused)
+    return [refusal.code for refusal in estimate.refused]
+
+
+def test_values_are_those_of_the_plain_versions(log: Path, found: Evaluation) -> None:
+    """List by list, with hazards from the other fold, and the jackknife over buckets of users."""
+    import duckdb
+
+    table = duckdb.sql(
+        f"SELECT query, ranking, clicks, propensities, hash(\"user\") % 200 AS bucket FROM '{log}'"
+    ).fetchall()
+    rows = [
+        (query, Logged(tuple(ranking), clicks[0] if clicks else None, tuple(p)), bucket)
+        for query, ranking, clicks, p, bucket in table
+    ]
+
+    def hazard(query: str, item: int, fold: int) -> float:
+        looks, clicks = 2.0, 0.5
+        for own, row, bucket in rows:
+            if own == query and bucket % 2 != fold and item in row.items:
+                place = row.items.index(item) + 1
+                if row.first is None or place <= row.first:
+                    looks += 1
+                    clicks += row.first == place
+        return clicks / looks
+
+    model = {(q, a, fold): hazard(q, a, fold) for q in BEST for a in BEST[q] for fold in (0, 1)}
+    psi: dict[str, dict[int, list[float]]] = {key: {} for key in ("dr", "published", "prefix", "list")}
+    for query, row, bucket in rows:
+        target = reference.fixed(BEST[query])
+
+        def chance(item: int, query: str = query, fold: int = bucket % 2) -> float:
+            return model.get((query, item, fold), 0.5)  # of others nothing depends on it
+
+        numbers = {
+            "dr": reference.stopping_dr(row, range(6), target, chance),
+            "published": reference.published_dr(row, range(6), target, chance),
+            "prefix": reference.prefix_ips(row, target),
+            "list": reference.list_ips(row, target),
+        }
+        for key, number in numbers.items():
+            psi[key].setdefault(bucket, []).append(number)
+    ladder = found.ladder("rankings")
+    for key, by_bucket in psi.items():
+        total = sum(map(sum, by_bucket.values()))
+        without = [(total - sum(rest)) / (N - len(rest)) for rest in by_bucket.values()]
+        assert ladder[key].value == pytest.approx(total / N, abs=1e-12)
+        assert ladder[key].error == pytest.approx(reference.jackknife_error(without), rel=1e-9)
+    by_query = [[row for own, row, _ in rows if own == query] for query in BEST]
+    direct = [len(own) / N * reference.direct(own, BEST[q]) for own, q in zip(by_query, BEST, strict=True)]
+    assert ladder["direct"].value == pytest.approx(sum(direct), abs=1e-12)
+    assert found.logged == pytest.approx(np.mean([row.first is not None for _, row, _ in rows]))
+
+
+def test_intervals_hold_the_truth(found: Evaluation) -> None:
+    """One log; coverage over many is measured by benchmarks/evaluation.py."""
+    for name in ("rankings", "best-now"):
+        target = found[name]
+        assert target.grade == "B"
+        assert target.low is not None
+        assert target.high is not None
+        assert target.low < value() < target.high
+        assert target.ess > 500
+        assert target.difference is not None
+        gain = value() - found.logged
+        assert target.difference.low < gain + 0.02
+        assert target.difference.high > gain - 0.02
+    assert found["rankings"].ladder["direct"].grade == "C"
+    assert found.answered
+
+
+def test_paired_differences(log: Path, found: Evaluation) -> None:
+    """A difference is less noisy than of two logs, which would be 1.4 times as wide as one value."""
+    same = {**BEST, "lamps": [0, 1, 3]}
+    two = dr.evaluate(log, ["best-now", same], against="best-now", changes=0)
+    assert two["best-now"].difference is None
+    difference = two["rankings"].difference
+    assert difference is not None
+    assert difference.high - difference.low < 1.1 * (two["rankings"].high - two["rankings"].low)  # type: ignore[operator]
+    assert difference.low < value(ranking=same) - value() < difference.high
+
+
+def test_always_valid_intervals_are_wider(log: Path, found: Evaluation) -> None:
+    normal, valid, exact = (
+        dr.evaluate(log, BEST, changes=0, interval=kind)["rankings"]
+        for kind in ("normal", "always-valid", "empirical-bernstein")
+    )
+    widths = [target.high - target.low for target in (normal, valid, exact)]  # type: ignore[operator]
+    assert widths[1] == pytest.approx(1.55 * widths[0], rel=0.05)
+    assert widths[2] > widths[1]
+    assert exact.low < value() < exact.high  # type: ignore[operator]
+    assert normal.running is not None
+    lists, values, low, high = normal.running[-1]
+    assert lists == N
+    assert (low, values, high) == pytest.approx((valid.low, valid.value, valid.high))
+    assert (np.diff(normal.running[:, 0]) > 0).all()
+    assert normal.windows is not None
+    assert len(normal.windows) == 20
+    halves = dr.evaluate(log, BEST, changes=0, windows=2)["rankings"].windows
+    assert halves is not None
+    assert halves[:, 0].mean() == pytest.approx(normal.value, abs=0.01)
+    assert ((halves[:, 1] < value()) & (value() < halves[:, 2])).all()
+
+
+def test_since_the_last_change(folder: Path) -> None:
+    """After 60% of the log items change; the whole log is a mix of two values, and only one of them is true now."""
+    rng = np.random.default_rng(3)
+    drawn = draw(rng, 20_000, softmax, change=12_000)
+    path = write(folder / "changed.parquet", drawn)
+    found = dr.evaluate(path, BEST)["rankings"]
+    before, after = value(), value(alpha=worlds.CHANGED)
+    assert found.now.low < after < found.now.high  # type: ignore[operator]
+    assert found.whole.low < 0.6 * before + 0.4 * after < found.whole.high  # type: ignore[operator]
+    assert abs(found.now.lists - 8000) < 400
+    assert found.now.high < found.whole.low  # type: ignore[operator]
+    late = dr.evaluate(path, BEST, changes=0, since=12_000)["rankings"]
+    assert late.whole.lists == 8000
+    assert late.low < after < late.high  # type: ignore[operator]
+
+
+def test_learners(folder: Path) -> None:
+    """In the shadow, the lists of a learner approach the best ones, which are those of the learner after the log.
+
+    Random lists, drawn by a policy, are worth the mean of all.
+    """
+    path = write(folder / "learners.parquet", draw(np.random.default_rng(9), 2500, softmax))
+    options = {"changes": 0, "k": 1}
+    found = dr.evaluate(path, ["CascadeSoftmax", "Random"], **options)  # type: ignore[arg-type]
+    best = sum(share * alpha.max() for share, alpha in zip(worlds.SHARES, worlds.ALPHA, strict=True))
+    mean = sum(share * alpha.mean() for share, alpha in zip(worlds.SHARES, worlds.ALPHA, strict=True))
+    learner, random = found["CascadeSoftmax"], found["Random"]
+    assert learner.value_of == "shadow"
+    assert random.low < mean < random.high  # type: ignore[operator]
+    assert learner.low < best  # type: ignore[operator]
+    assert learner.high > (best + mean) / 2  # type: ignore[operator]
+    assert learner.value > random.value  # type: ignore[operator]
+    frozen = dr.evaluate(path, ["CascadeSoftmax"], value_of="frozen", **options)["CascadeSoftmax"]  # type: ignore[arg-type]
+    assert frozen.value_of == "frozen"
+    assert frozen.low < best  # type: ignore[operator]
+    assert frozen.high > (best + mean) / 2  # type: ignore[operator]
+    again = dr.evaluate(path, "CascadeSoftmax", value_of="frozen", **options)  # type: ignore[arg-type]
+    assert again["CascadeSoftmax"].to_dict() == frozen.to_dict()
+
+
+def test_a_learner_does_not_depend_on_the_draws_of_the_log(folder: Path) -> None:
+    """The same policy with the same seed and query: if it drew the same lists, every logged list would be its own."""
+    rng = np.random.default_rng(11)
+    policy = dr.CascadeSoftmax(temperature=0.2)
+    learner = policy.start(range(worlds.L), 1, seed=0, query="lamps")
+    rankings, clicks, p = [], [], []
+    for _ in range(1500):
+        ranking = learner.rank()
+        click = [1] if rng.random() < worlds.ALPHA[0][ranking[0]] else []
+        learner.update(ranking, click[0] if click else None)
+        rankings.append(list(ranking))
+        clicks.append(click)
+        p.append(ranking.propensities.tolist())
+    drawn = worlds.Drawn(*(np.zeros(1500, int),) * 3, np.zeros((1500, 3)))
+    columns = {
+        "ranking": pa.array(rankings, pa.list_(pa.int64())), "clicks": pa.array(clicks, pa.list_(pa.int16())),
+        "propensities": pa.array(p, pa.list_(pa.float64())),
+    }  # fmt: skip
+    path = write(folder / "own.parquet", drawn, **columns)
+    found = dr.evaluate(path, policy, changes=0).targets[policy.spec]
+    assert found.whole.mean_weight == pytest.approx(1, abs=0.2)
+    assert found.low < found.ladder["list"].value < found.high  # type: ignore[operator]
+    assert abs(found.difference.value) < 0.1  # type: ignore[union-attr]
+
+
+def test_a_learner_with_a_shared_model(folder: Path) -> None:
+    path = write(folder / "shared.parquet", draw(np.random.default_rng(10), 400, softmax))
+    found = dr.evaluate(path, dr.default_policy(), changes=0, k=1)["PriorRegimeTS"]
+    assert found.value is not None
+
+
+def test_number_of_clicks(folder: Path) -> None:
+    """All clicks count: every list is clicked at 1 and 2 here."""
+    drawn = draw(np.random.default_rng(4), 3000, softmax)
+    clicks = pa.array([[2, 1]] * 3000, pa.list_(pa.int16()))
+    path = write(folder / "clicks.parquet", drawn, clicks=clicks)
+    found = dr.evaluate(path, BEST, objective="clicks", changes=0)
+    assert found.logged == 2
+    assert found["rankings"].whole.estimator == "prefix"
+    assert codes(found, key="dr") == ["objective"]
+    assert "objective" in codes(found, key="direct")
+    assert found["rankings"].low < 2 < found["rankings"].high  # type: ignore[operator]
+    with pytest.raises(ValueError, match="estimator='product-limit': must be one of list, prefix"):
+        dr.evaluate(path, BEST, objective="clicks", estimator="product-limit")
+
+
+def test_lists_of_several_lengths(folder: Path) -> None:
+    """A list that ends early is compared as far as it goes."""
+    drawn = draw(np.random.default_rng(5), 4000, uniform)
+    rankings = worlds.LISTS[drawn.number].tolist()
+    p = drawn.propensities.tolist()
+    for i in range(0, 4000, 2):  # every other list has one position
+        rankings[i], p[i] = rankings[i][:1], p[i][:1]
+        drawn.first[i] = 1 if drawn.first[i] == 1 else 4
+    path = write(
+        folder / "short.parquet", drawn,
+        ranking=pa.array(rankings, pa.list_(pa.int64())), propensities=pa.array(p, pa.list_(pa.float64())),
+    )  # fmt: skip
+    found = dr.evaluate(path, BEST, k=3, changes=0)["rankings"]
+    one = sum(s * worlds.ALPHA[q][BEST[name][0]] for q, (s, name) in enumerate(zip(worlds.SHARES, BEST, strict=True)))
+    truth = (value() + one) / 2
+    for key in ("dr", "prefix", "product-limit", "published", "direct"):
+        estimate = found.ladder[key]
+        assert estimate.low < truth < estimate.high, key  # type: ignore[operator]
+
+
+def test_a_log_without_a_clock(folder: Path) -> None:
+    """All lists at one time, and no users: there is no order in which users could have changed, and every list is its
+    own user.
+    """
+    drawn = draw(np.random.default_rng(6), 3000, softmax)
+    path = write(folder / "clockless.parquet", drawn, time=pa.array([5] * 3000), user=None)
+    found = dr.evaluate(path, BEST)
+    assert found.changes == 0
+    own = dr.evaluate(write(folder / "clocked.parquet", drawn), BEST, changes=0)["rankings"]
+    widths = [target.high - target.low for target in (found["rankings"], own)]  # type: ignore[operator]
+    assert widths[0] == pytest.approx(widths[1], rel=0.2)
+    assert found["rankings"].low < value() < found["rankings"].high  # type: ignore[operator]
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_clicks_beyond_the_list(folder: Path) -> None:
+    clicks = pa.array([[4]] * 300, pa.list_(pa.int16()))
+    path = write(folder / "beyond.parquet", draw(np.random.default_rng(6), 300, softmax), clicks=clicks)
+    with pytest.raises(ValueError, match="a click beyond the end of its list; see driftrank log check"):
+        dr.evaluate(path, BEST, changes=0)
+
+
+# -- refusals ------------------------------------------------------------------------------------------------------
+
+
+def small(folder: Path, name: str, logging: Callable[[int], np.ndarray], n: int = N, **options: object) -> Path:
+    users = options.pop("users", cascade)
+    return write(folder / f"{name}.parquet", draw(np.random.default_rng(7), n, logging, users), **options)  # type: ignore[arg-type]
+
+
+def test_no_propensities(folder: Path) -> None:
+    path = small(folder, "none", softmax, propensities=None)
+    found = dr.evaluate(path, BEST, changes=0)
+    assert codes(found) == ["no-propensities"]
+    assert not found.answered
+    model = found["rankings"].ladder["direct"]  # by the click model, which holds here
+    assert model.grade == "C"
+    assert model.low < value() < model.high  # type: ignore[operator]
+    asked = dr.evaluate(path, BEST, estimator="direct", changes=0)["rankings"]
+    assert asked.value == model.value
+    some = [None if i % 50 == 0 else [0.1, 0.1, 0.1] for i in range(N)]
+    missing = small(folder, "some", softmax, propensities=pa.array(some, pa.list_(pa.float64())))
+    assert "no-propensities" in codes(dr.evaluate(missing, BEST, changes=0))
+
+
+def test_fixed_logging(folder: Path) -> None:
+    """Whatever the column says: also propensities that claim that lists were random."""
+    path = small(folder, "fixed", fixed)
+    found = dr.evaluate(path, BEST, changes=0)
+    assert "fixed-logging" in codes(found)
+    assert "same list" in found["rankings"].refused[0].text
+    claims = pa.array([[1 / 6, 1 / 5, 1 / 4]] * N, pa.list_(pa.float64()))
+    claimed = dr.evaluate(small(folder, "claims", fixed, propensities=claims), BEST, changes=0)
+    assert {"fixed-logging", "wrong-propensities"} <= set(codes(claimed))
+    direct = found["rankings"].ladder["direct"]
+    assert direct.grade == "D"
+    assert direct.value is None
+    assert direct.bounds is not None
+    assert direct.bounds[0] <= value() <= direct.bounds[1]
+    # the same for the items that were shown, in another order: a position test is not possible
+    assert "model-misfit" in codes(dr.evaluate(path, {"lamps": [3, 0, 1]}, changes=0), key="direct")
+
+
+def test_too_few_lists(folder: Path) -> None:
+    """Below 100 effective lists only the exact interval is given, below 30 none."""
+    none = dr.evaluate(small(folder, "few", uniform, 500), BEST, changes=0)
+    assert codes(none) == ["few"]
+    refusal = none["rankings"].refused[0]
+    assert refusal.needs is not None
+    assert 100 / none["rankings"].ess * 500 == pytest.approx(refusal.needs, abs=1)
+    exploring = none["rankings"].exploring
+    assert exploring is not None
+    assert 1000 < exploring.lists < 100_000
+    some = dr.evaluate(small(folder, "thin", uniform, 3500), BEST, changes=0)["rankings"]
+    assert 30 < some.ess < 100
+    assert some.whole.interval == "empirical-bernstein"
+    assert some.difference is None  # its interval would be a normal one
+    assert some.windows is not None
+    assert np.isnan(some.windows).all()
+    assert some.low < value() < some.high  # type: ignore[operator]
+
+
+def test_no_overlap(folder: Path) -> None:
+    """Lists that were never shown, in one query of two."""
+    half = small(folder, "half", lambda q: softmax(q) if q == 0 else fixed(q))
+    found = dr.evaluate(half, BEST, changes=0)
+    assert "no-overlap" in codes(found)
+    assert "'shoes'" in found["rankings"].refused[-1].text
+    assert codes(dr.evaluate(half, {"lamps": BEST["lamps"]}, changes=0)) == []
+
+
+def test_wrong_propensities(folder: Path) -> None:
+    said = pa.array([[1 / 6, 1 / 5, 1 / 4]] * N, pa.list_(pa.float64()))
+    found = dr.evaluate(small(folder, "wrong", softmax, propensities=said), BEST, changes=0)
+    assert "wrong-propensities" in codes(found)
+    marginal = pa.array([[1 / 6] * 3] * N, pa.list_(pa.float64()))
+    path = small(folder, "marginal", uniform, propensities=marginal)
+    assert "wrong-propensities" in codes(dr.evaluate(path, BEST, changes=0))
+    marked = dr.evaluate(path, BEST, changes=0, propensities="marginal")
+    assert codes(marked) == ["marginal-propensities"]
+
+
+def test_propensities_of_whole_lists(folder: Path) -> None:
+    """One number per list: whole lists can be compared, prefixes not."""
+    drawn = draw(np.random.default_rng(8), N, softmax)
+    whole = pa.array(drawn.propensities.prod(axis=1)[:, None].tolist(), pa.list_(pa.float64()))
+    path = write(folder / "whole.parquet", drawn, propensities=whole)
+    found = dr.evaluate(path, BEST, changes=0, propensities="list", estimator="list")
+    assert codes(found) == []
+    assert codes(found, key="dr") == ["list-propensities"]
+    other = dr.evaluate(write(folder / "each.parquet", drawn), BEST, changes=0, estimator="list")
+    assert found["rankings"].value == pytest.approx(other["rankings"].value)
+    assert found["rankings"].low == pytest.approx(other["rankings"].low)
+
+
+def test_users_who_do_not_read_from_the_top(folder: Path) -> None:
+    """Methods by prefix would be off by .04; whole lists are compared instead."""
+    path = small(folder, "choice", uniform, 60_000, users=choice)
+    found = dr.evaluate(path, BEST, changes=0)
+    target = found["rankings"]
+    assert "not-top-down" in codes(found, key="dr")
+    assert target.whole.estimator == "self-normalised"
+    assert target.low < value(choice) < target.high  # type: ignore[operator]
+    assert target.notes
+
+
+def test_users_of_two_kinds(folder: Path) -> None:
+    """Reading from the top holds, the click model does not: no value by the model."""
+    path = small(folder, "mixed", softmax, 20_000, users=mixed)
+    found = dr.evaluate(path, BEST, changes=0)
+    assert found["rankings"].low < value(mixed) < found["rankings"].high  # type: ignore[operator]
+    assert "model-misfit" in codes(found, key="direct")
+    assert found["rankings"].ladder["direct"].grade == "D"
+
+
+def test_a_refused_number_is_nowhere(folder: Path) -> None:
+    found = dr.evaluate(small(folder, "few-again", uniform, 400), BEST, changes=0)
+    target = json.loads(json.dumps(found.to_dict()))["targets"][0]
+    for where in (target["whole"], target["now"], *target["ladder"]):
+        if where["refused"]:
+            assert where["value"] is None
+            assert where["low"] is None
+    assert target["difference"] is None
+    assert target["windows"] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"objective": "sat"}, "objective='sat'"),
+        ({"interval": "betting"}, "interval='betting'"),
+        ({"estimator": "drs"}, "unknown estimator 'drs'; did you mean dr?"),
+        ({"level": 1.0}, "level=1.0"),
+        ({"k": 0}, "k=0"),
+        ({"windows": 0}, "windows=0"),
+        ({"changes": -1}, "changes=-1"),
+        ({"propensities": "joint"}, "propensities='joint'"),
+        ({"value_of": "dream"}, "value_of='dream'"),
+        ({"against": "nobody"}, "unknown target 'nobody'"),
+        ({"since": "7d"}, "since='7d': must be a number"),
+        ({"targets": []}, "targets"),
+        ({"targets": ["best-now", "best-now"]}, "best-now occurs twice"),
+        ({"targets": "CascadeUBC1"}, "did you mean CascadeUCB1"),
+        ({"targets": "nowhere.json"}, "nowhere.json: no such file"),
+        ({"targets": {"lamps": []}}, "at least one item"),
+        ({"targets": {"lamps": [1, 1]}}, "occurs twice"),
+        ({"targets": {"lamps": ["x"]}}, "'x' must be an integer"),
+        ({"targets": {"hats": [1, 2]}}, "rankings: has no ranking for any query"),
+        ({"targets": "OracleRestart:base=CascadeUCB1"}, "must not be an oracle"),
+        ({"targets": "CascadeLinUCB"}, "must not need features"),
+    ],
+)
+def test_wrong_input(log: Path, options: dict[str, object], message: str) -> None:
+    given: dict[str, object] = {"targets": BEST, "changes": 0} | options
+    with pytest.raises(ValueError, match=message.replace("[", r"\[")):
+        dr.evaluate(log, given.pop("targets"), **given)  # type: ignore[arg-type]
