@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from hashlib import blake2b
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -428,3 +429,22 @@ def in_order(items: list[ItemId | Item]) -> list[ItemId]:
 RANK = msgspec.json.Decoder(RankRequest | list[RankRequest])
 FEEDBACK = msgspec.json.Decoder(Feedback | list[Feedback])
 ENCODER = msgspec.json.Encoder()
+
+
+def route_of(ranker: str, query: str) -> str:
+    """A text that is the same for the same query: load balancers and clients send its calls to the same node.
+
+    >>> route_of("default", "shoes")
+    'f00e'
+    """
+    return blake2b(f"{ranker}/{query}".encode("utf-8", "surrogatepass"), digest_size=2).hexdigest()
+
+
+def route_in(event_id: str) -> str:
+    """The route at the end of an event id that driftrank made; "" of any other.
+
+    >>> route_in("0f3a@9b1c"), route_in("mine@home")
+    ('9b1c', '')
+    """
+    route = event_id.rpartition("@")[2] if event_id[-5:-4] == "@" else ""
+    return route if all(c in "0123456789abcdef" for c in route) else ""

@@ -3,12 +3,30 @@
 # Otherwise the tests that need them are skipped with a reason.
 set -u
 
-command -v chromium >/dev/null 2>&1 && exit 0
+missing=
+command -v chromium >/dev/null 2>&1 || missing="$missing chromium"       # tests of pages
+ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql" # a store of several nodes
+command -v nginx >/dev/null 2>&1 || [ -x /usr/sbin/nginx ] || missing="$missing nginx-light" # load balancers
+command -v haproxy >/dev/null 2>&1 || [ -x /usr/sbin/haproxy ] || missing="$missing haproxy"
+[ -z "$missing" ] && exit 0
+
+install() {
+    apt-get install -y -q --no-install-recommends $missing >/dev/null 2>&1
+}
+
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-    echo "driftrank: installing chromium, for the tests of pages"
+    echo "driftrank: installing$missing, for the tests"
     export DEBIAN_FRONTEND=noninteractive
-    apt-get install -y -q --no-install-recommends chromium >/dev/null 2>&1 ||
-        { apt-get update -q >/dev/null 2>&1 && apt-get install -y -q --no-install-recommends chromium >/dev/null 2>&1; } ||
-        echo "driftrank: chromium could not be installed" >&2
+    # the tests start servers of their own: no package may start one
+    policy=/usr/sbin/policy-rc.d
+    if [ ! -e $policy ]; then
+        printf '#!/bin/sh\nexit 101\n' >$policy && chmod +x $policy
+        trap 'rm -f $policy' EXIT
+    fi
+    cluster=/etc/postgresql-common/createcluster.conf
+    if [ ! -e $cluster ]; then
+        mkdir -p /etc/postgresql-common && echo 'create_main_cluster = false' >$cluster
+    fi
+    install || { apt-get update -q >/dev/null 2>&1 && install; } || echo "driftrank: could not install$missing" >&2
 fi
 exit 0

@@ -13,7 +13,7 @@ import functools
 import inspect
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from numba.core.dispatcher import Dispatcher
 
 from driftrank.policies.registry import policies
 from driftrank.queries import Queries, load
+from tests.postgres import Cluster, binaries
 from tests.quick import KINDS
 
 HERE = Path(__file__).parent
@@ -51,6 +52,15 @@ def yandex40_file() -> Path:
 def yandex40(yandex40_file: Path) -> Queries:
     """The same in the cascade model."""
     return load(yandex40_file)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Cluster]:
+    """A PostgreSQL server; each test uses a schema of its own."""
+    if binaries() is None:
+        pytest.skip("needs initdb of PostgreSQL")
+    with Cluster() as cluster:
+        yield cluster
 
 
 def _untraced(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -89,6 +89,12 @@ WorkersOption = Annotated[
     typer.Option("--workers", metavar="W", help="Worker processes of a local cluster.", show_default="all cores"),
 ]
 
+# -- stores --------------------------------------------------------------------------------------------------------
+
+StoreArgument = Annotated[
+    str, typer.Argument(metavar="URL", help="The address of the store, such as postgresql://host/database?schema=name.")
+]
+
 # -- click logs ----------------------------------------------------------------------------------------------------
 
 LogArgument = Annotated[

@@ -25,6 +25,8 @@ from ..wire import (
     RankRequest,
     RankResponse,
     WarmRow,
+    route_in,
+    route_of,
 )
 from . import calls
 from .calls import Call, Click, segment
@@ -89,13 +91,14 @@ class AsyncClient(Core):
         fallback is not sent. The ranking that the service may still make is taken back in the background: it was not
         shown.
         """
+        route = route_of(self.name, query)
         request = RankRequest(
-            query, calls.listed("items", items), k, event_id or calls.new_event_id(),
+            query, calls.listed("items", items), k, event_id or calls.new_event_id(route),
             calls.listed("excluded", excluded), dict(pinned or {}),
             None if baseline is None else calls.listed("baseline", baseline), defer,
             items_unordered, None if context is None else dict(context), subject=subject, offset=offset,
         )  # fmt: skip
-        call = Call("POST", f"{self._path}/rank", RankResponse, calls.encoded(request, RankRequest))
+        call = Call("POST", f"{self._path}/rank", RankResponse, calls.encoded(request, RankRequest), route=route)
         assert request.event_id is not None
         # an id that the caller chose may be asked for again
         events = [request.event_id] if fallback or not event_id else []
@@ -105,7 +108,7 @@ class AsyncClient(Core):
     async def rank_many(self, requests: Iterable[RankRequest], *, fallback: bool = False) -> list[RankResponse]:
         """Rank several times in one call."""
         given = list(requests)
-        named = [*map(calls.with_event_id, given)]
+        named = [calls.with_event_id(self.name, request) for request in given]
         events = [str(to.event_id) for asked, to in zip(given, named, strict=True) if fallback or not asked.event_id]
         call = Call("POST", f"{self._path}/rank", list[RankResponse], calls.encoded(named, list[RankRequest]))
         other = (lambda: [calls.fallback(request, self._k) for request in named]) if fallback else None
@@ -171,7 +174,8 @@ class AsyncClient(Core):
 
     async def activate(self, event_id: str) -> Activation:
         """Report that a deferred ranking was shown."""
-        return await self._send(Call("POST", f"{self._path}/events/{segment(event_id)}/activate", Activation))
+        path = f"{self._path}/events/{segment(event_id)}/activate"
+        return await self._send(Call("POST", path, Activation, route=route_in(event_id)))
 
     async def flush(self, timeout: float | None = None) -> bool:
         """Wait until all feedback is sent, at most ``timeout`` seconds; return whether it is."""
@@ -202,7 +206,8 @@ class AsyncClient(Core):
         check_integer("limit", limit, 1)
         whole = (offset, limit, sort) == (0, 1000, "estimate")
         page = "" if whole else calls.parameters(offset=offset, limit=limit, sort=sort)
-        return await self._send(Call("GET", f"{self._path}/queries/{segment(query)}{page}", QueryState))
+        path = f"{self._path}/queries/{segment(query)}{page}"
+        return await self._send(Call("GET", path, QueryState, route=route_of(self.name, query)))
 
     async def top_queries(self, by: str = "traffic", offset: int = 0, limit: int = 100) -> list[QuerySummary]:
         """Queries with their traffic: by "traffic", by latest "change", or by "loss" against the holdout."""

@@ -22,6 +22,7 @@ from ..wire import (
     RankRequest,
     RankResponse,
     in_order,
+    route_of,
 )
 from .errors import UNREADABLE, ServiceError, error_of
 
@@ -49,6 +50,7 @@ class Call(Generic[T]):
     answer: type[T]  #: bytes: the body as it is
     body: bytes | None = None
     long: bool = False  #: may take long, such as the export of a large state
+    route: str = ""  #: of the query concerned: calls with the same one should reach the same node
 
     def read(self, status: int, body: bytes, repeated: bool = False) -> T:
         """Decode an answer, or raise its error. ``repeated``: this was not the first attempt."""
@@ -83,18 +85,21 @@ def parameters(**values: str | int | None) -> str:
     return "?" + "&".join(given) if given else ""
 
 
-def new_event_id() -> str:
-    return uuid.uuid4().hex
+def new_event_id(route: str = "") -> str:
+    """A new event id; with the route of its query, so that feedback takes the same way."""
+    return f"{uuid.uuid4().hex}@{route}" if route else uuid.uuid4().hex
 
 
-def with_event_id(request: RankRequest) -> RankRequest:
+def with_event_id(ranker: str, request: RankRequest) -> RankRequest:
     """Add an event id if there is none: without it, a repeated call would rank a second time."""
-    return request if request.event_id else msgspec.structs.replace(request, event_id=new_event_id())
+    if request.event_id:
+        return request
+    return msgspec.structs.replace(request, event_id=new_event_id(route_of(ranker, request.query)))
 
 
-def feedback(ranker: str, bodies: Iterable[bytes]) -> Call[list[FeedbackResult]]:
+def feedback(ranker: str, bodies: Iterable[bytes], route: str = "") -> Call[list[FeedbackResult]]:
     """A single feedback is sent as an array too: its outcome is then an answer, never an error."""
-    return Call("POST", f"{ranker_path(ranker)}/feedback", list[FeedbackResult], array(bodies))
+    return Call("POST", f"{ranker_path(ranker)}/feedback", list[FeedbackResult], array(bodies), route=route)
 
 
 def fallback(request: RankRequest, k: int | None = None) -> RankResponse:

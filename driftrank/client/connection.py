@@ -22,7 +22,7 @@ NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
 def http_options(url: str, key: str | None) -> dict[str, Any]:
-    """The arguments of an httpx client for a service."""
+    """The arguments of an httpx client for a service; with several addresses, one of them."""
     try:
         base = httpx.URL(url)
         base.host.encode("idna")  # as sockets do, at every call and in the background
@@ -41,8 +41,12 @@ def http_options(url: str, key: str | None) -> dict[str, Any]:
     return {"base_url": base, "headers": headers, "limits": LIMITS}
 
 
-def request_of(http: httpx.Client | httpx.AsyncClient, call: Call[Any], timeout: float) -> httpx.Request:
-    return http.build_request(call.method, call.path, content=call.body, extensions={"timeout": _Remaining(timeout)})
+def request_of(
+    http: httpx.Client | httpx.AsyncClient, call: Call[Any], timeout: float, node: str, headers: Mapping[str, str]
+) -> httpx.Request:
+    """The request to a node."""
+    limits = {"timeout": _Remaining(timeout)}
+    return http.build_request(call.method, node + call.path, content=call.body, extensions=limits, headers=headers)
 
 
 class _Remaining(Mapping[str, float]):

@@ -11,12 +11,13 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from ..wire import Counted, Feedback, FeedbackResult, RankRequest, RankResponse
+from ..wire import Counted, Feedback, FeedbackResult, RankRequest, RankResponse, route_in
 from . import calls
 from .breaker import Breaker
 from .calls import Call
 from .connection import NO_ANSWER, http_options
 from .errors import ServiceError
+from .nodes import Nodes
 from .outbox import Outbox
 from .retrying import Attempts, Rules
 from .tally import Tally
@@ -41,8 +42,8 @@ class Runtime(Protocol):
     def lock(self) -> AbstractContextManager[Any]:
         """Held while shared state changes, never across an await."""
 
-    async def request(self, call: Call[Any], timeout: float) -> Answer:
-        """Make one attempt."""
+    async def request(self, call: Call[Any], timeout: float, node: str, headers: Mapping[str, str]) -> Answer:
+        """Make one attempt, at the address of a node."""
 
     async def sleep(self, seconds: float) -> None: ...
 
@@ -68,7 +69,9 @@ class Core:
     Parameters
     ----------
     url, key
-        The address of the service, and a key if it requires one.
+        The address of the service, and a key if it requires one. Of several nodes that share a store, a list of all
+        addresses: a query goes to the same node as long as that answers, else to another; and what this client has
+        sent is known to whichever node answers it next.
     ranker
         The ranker that ranks.
     timeout, retries, deadline
@@ -85,7 +88,7 @@ class Core:
 
     def __init__(
         self,
-        url: str = "http://127.0.0.1:8080",
+        url: str | Sequence[str] = "http://127.0.0.1:8080",
         *,
         key: str | None = None,
         ranker: str = "default",
@@ -102,7 +105,15 @@ class Core:
         self._breaker = Breaker()
         self._k: int | None = None  # the ranker's, as far as answers have shown it
         self._fallbacks = Tally("the baseline was shown instead of an answer")
-        self._options = http_options(url, key)
+        urls = [url] if isinstance(url, str) else calls.listed("url", url)
+        if not urls:
+            raise ValueError(f"url={url!r}: must be an address, or several")
+        options = [http_options(one, key) for one in urls]
+        if len({its["base_url"].scheme for its in options}) > 1:
+            raise ValueError(f"url={url!r}: must be all http or all https")
+        self._options = options[0]
+        self._nodes = Nodes([one.rstrip("/") for one in urls])
+        self._seq = 0  # the last record that an answer of this client was made after, if there are several nodes
         self._flushing = 0  # callers that wait until everything is sent
         self._flushes = 0  # such calls so far
         self._closed = False
@@ -137,17 +148,32 @@ class Core:
 
     async def _send(self, call: Call[T], rules: Rules | None = None) -> T:
         attempts = Attempts(call, rules or self._rules)
+        tried: set[str] = set()
         while True:
+            node = self._nodes.choose(call.route, tried)
             try:
-                status, headers, body = await self._runtime.request(call, attempts.timeout())
+                sent = self._runtime.request(call, attempts.timeout(), node, self._headers(call))
+                status, headers, body = await sent
             except NO_ANSWER as error:
                 wait = attempts.failed(error)
             else:
                 again = attempts.answered(status, headers, body)
                 if again is None:
+                    if len(self._nodes) > 1:
+                        self._seq = max(self._seq, int(headers.get("x-driftrank-seq", 0)))
                     return call.read(status, body, attempts.repeated)
                 wait = again
-            await self._runtime.sleep(wait)
+            self._nodes.failed(node)
+            tried.add(node)
+            if len(tried) == len(self._nodes):  # else another node may answer at once
+                tried.clear()
+                await self._runtime.sleep(wait)
+
+    def _headers(self, call: Call[Any]) -> dict[str, str]:
+        headers = {"X-Driftrank-Route": call.route} if call.route else {}
+        if self._seq:
+            headers["X-Driftrank-After"] = str(self._seq)
+        return headers
 
     async def _send_all(self, parts: Iterable[Call[Counted]]) -> Counted:
         return calls.total([await self._send(call) for call in parts])
@@ -182,7 +208,7 @@ class Core:
             return calls.NEVER_SEEN if wait else None
         body = calls.feedback_body(feedback)
         if wait:
-            (result,) = await self._send(calls.feedback(self.name, [body]))
+            (result,) = await self._send(calls.feedback(self.name, [body], route_in(feedback.event_id)))
             return result
         with self._runtime.lock:
             if self._closed:

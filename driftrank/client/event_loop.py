@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
@@ -36,7 +37,7 @@ class EventLoop:
 
     def _begin(self) -> None:
         self._free = asyncio.Semaphore(LIMITS.max_connections or 1)
-        self._idle: list[httpx.AsyncClient] = []
+        self._idle: defaultdict[str, list[httpx.AsyncClient]] = defaultdict(list)  # by node
         self._changed = asyncio.Event()
         self._sender: asyncio.Task[None] | None = None
 
@@ -52,20 +53,21 @@ class EventLoop:
             self._loop = loop
         return loop
 
-    async def request(self, call: Call[Any], timeout: float) -> Answer:
+    async def request(self, call: Call[Any], timeout: float, node: str, headers: Mapping[str, str]) -> Answer:
         self._here()
         async with asyncio.timeout(timeout), self._free:
             if self._closed:
                 raise RuntimeError("this client is closed")
             # the one that was used last, so that the others can expire
-            http = self._idle.pop() if self._idle else httpx.AsyncClient(**self._options)
+            idle = self._idle[node]
+            http = idle.pop() if idle else httpx.AsyncClient(**self._options)
             whole = False
             try:
-                response = await http.send(request_of(http, call, timeout))
+                response = await http.send(request_of(http, call, timeout, node, headers))
                 whole = True
             finally:
                 if whole and not self._closed:
-                    self._idle.append(http)
+                    idle.append(http)
                 else:  # after a cancelled request its pool may be full for ever
                     await http.aclose()
         return response.status_code, response.headers, response.content
@@ -103,5 +105,6 @@ class EventLoop:
         """Close idle connections; those in use are closed when their request ends."""
         self._closed = True
         self._here()
-        while self._idle:
-            await self._idle.pop().aclose()
+        for idle in self._idle.values():
+            while idle:
+                await idle.pop().aclose()

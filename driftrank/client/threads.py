@@ -35,9 +35,9 @@ class Threads:
         self._http = httpx.Client(**options)
         self._sender: threading.Thread | None = None
 
-    async def request(self, call: Call[Any], timeout: float) -> Answer:
+    async def request(self, call: Call[Any], timeout: float, node: str, headers: Mapping[str, str]) -> Answer:
         end = time.monotonic() + timeout
-        response = self._http.send(request_of(self._http, call, timeout), stream=True)
+        response = self._http.send(request_of(self._http, call, timeout, node, headers), stream=True)
         try:
             parts = []
             for part in response.iter_bytes():  # httpx restarts its timeout for every part

@@ -91,7 +91,7 @@ def serve(
             ws="none", proxy_headers=False, ssl_certfile=settings.tls_cert, ssl_keyfile=settings.tls_key,
         )  # fmt: skip
         _load_tls(config)
-        url = url_of(listener, settings)
+        url = service.url = url_of(listener, settings)
         with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
             runner.run(_serve(_Server(config, service, load), connections, listener, lambda: listening(url)))
     finally:

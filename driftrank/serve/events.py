@@ -18,14 +18,15 @@ from driftrank.wire import EventFeedback, EventState, ItemId
 _Outcome = Literal["open", "inactive", "collected", "counted", "holdout", "forgotten", "withdrawn", "dropped"]
 
 
-def event(service: Service, name: str, event_id: str) -> EventState:
+async def event(service: Service, name: str, event_id: str) -> EventState:
     """All that the log and the state have of a ranking."""
     service.check_named("event_id", event_id)
     ranker = service.ranker(name)
-    impression = service.state.impression(ranker, event_id)
+    impression = (await service.impressions(ranker, [event_id]))[event_id]
     if impression is None:
         detail = f"event_id={event_id!r}: no ranking of ranker {name!r} has it, or it is no longer in the log"
         raise Refused(404, "No such event", detail)
+    await service.hold(name, [impression.ranked.query])
     ranked, final, opened_by = impression.ranked, impression.final, impression.opened_by
     collected, _ = ranker.collected.get(opened_by or 0, ([], None))
     became = _outcome(service, ranker, impression)

@@ -66,13 +66,13 @@ def feedback_record(
     # clicks collected before the settings changed are not lost
     if ranker.settings.second_click == "update" or impression.opened_by in ranker.collected:
         clicked = records.Clicked(name, event_id, now, given.clicks, given.shown, client_time, given.values)
-        return NewRecord(records.clicked_id(name, event_id, seq, *given), clicked)
+        return NewRecord(records.clicked_id(name, event_id, seq, *given), clicked, about=impression)
     final = records.Final(name, event_id, now, "feedback", given.clicks, given.shown, client_time, given.values)
-    return NewRecord(records.final_id(name, event_id, seq), final)
+    return NewRecord(records.final_id(name, event_id, seq), final, about=impression)
 
 
 def withdrawal(ranker: Ranker, impression: Impression, now: float, client_time: float | str | None = None) -> NewRecord:
     """The end of an impression that nobody was shown."""
     event_id = impression.ranked.event_id
     final = records.Final(ranker.name, event_id, now, "withdrawn", [], 0, client_time)
-    return NewRecord(records.final_id(ranker.name, event_id, impression.seq), final)
+    return NewRecord(records.final_id(ranker.name, event_id, impression.seq), final, about=impression)

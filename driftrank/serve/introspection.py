@@ -69,6 +69,8 @@ class Introspection:
         self, ranker_name: str, name: str, offset: int = 0, limit: int = 1000, sort: Sort = "estimate", arm: str = ""
     ) -> QueryState:
         """The state of a query of an arm, item by item: ``limit`` items after the first ``offset``."""
+        self._service.arm(ranker_name, arm)
+        await self._service.hold(ranker_name, [name])
         ranker = self._service.arm(ranker_name, arm)
         query = self._service.state.query(ranker, name)
         if query is None:

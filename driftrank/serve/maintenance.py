@@ -13,7 +13,7 @@ from time import perf_counter
 from driftrank.serve.feedback import withdrawal
 from driftrank.serve.log.committer import Committer, NewRecord
 from driftrank.serve.log.records import Final, Lost, decode, final_id
-from driftrank.serve.log.store.base import Snapshot, Store, StoreError
+from driftrank.serve.log.store.base import LAST, LogEntry, Snapshot, Store, StoreError
 from driftrank.serve.metrics import Metrics
 from driftrank.serve.settings import ServerSettings
 from driftrank.serve.state.checkpoint import CHECKPOINT, shared_name
@@ -53,6 +53,7 @@ class Maintenance:
         self._tasks: list[asyncio.Task[None]] = []
         self._undelivered: deque[tuple[float, Ranker, Impression]] = deque()
         self._new = 0  # records since the last checkpoint
+        self._checkpoint_at = 0  # the record of the last checkpoint of this service
         self._memory = settings.memory_bytes
         self._full = asyncio.Event()
         self._checkpoint_due = asyncio.Event()
@@ -63,11 +64,15 @@ class Maintenance:
         self.memory_free.set()
 
     def start(self) -> None:
-        for work in (
+        for work in self._work():
+            self._tasks.append(asyncio.create_task(self._forever(work)))
+
+    def _work(self) -> Sequence[Callable[[], Awaitable[None]]]:
+        """The tasks that are done all the time."""
+        return (
             self._end_feedback_windows, self._evict_when_full, self._take_checkpoints, self._retry_store,
             self._measure_lag,
-        ):  # fmt: skip
-            self._tasks.append(asyncio.create_task(self._forever(work)))
+        )  # fmt: skip
 
     async def stop(self) -> None:
         """Write a last checkpoint, so that the next start is quick."""
@@ -140,7 +145,7 @@ class Maintenance:
                 continue
             now = self._now()
             due = ranker.waiting.due(now - ranker.feedback_window, _DUE)
-            impressions = self._state.impressions.opened_by(due, ranker.created)
+            impressions = await self._opened(ranker, due)
             records = [_end(ranker, impression, now) for impression in impressions]
             for opened_by in sorted({*due} - {impression.opened_by for impression in impressions}):
                 _log.error("record %d, of a waiting impression, cannot be read: nothing is learnt from it", opened_by)
@@ -149,6 +154,10 @@ class Maintenance:
                 await self._committer.append(records, urgent=True)
             more = more or len(due) == _DUE
         return more
+
+    async def _opened(self, ranker: Ranker, openings: list[int]) -> list[Impression]:
+        """The impressions whose feedback windows these records opened, without unreadable ones."""
+        return self._state.impressions.opened_by(openings, ranker.created)
 
     async def _measure_lag(self) -> None:
         began = perf_counter()
@@ -183,6 +192,10 @@ class Maintenance:
         """The queries that differ from their snapshots, after those being written are durable or dirty again."""
         async with self._snapshotting:
             return list(self._state.queries.dirty)
+
+    async def write_queries(self, owner: str) -> None:
+        """Write all queries of an arm that differ from their snapshots."""
+        await self.snapshot([key for key in await self.dirty() if key[0] == owner])
 
     async def snapshot(self, keys: Sequence[QueryKey], slice_: int = _SLICE, pause: float = 0.0) -> None:
         """Write queries, a slice at a time; those that cannot be written stay dirty."""
@@ -232,6 +245,7 @@ class Maintenance:
                 state.changes_stored = False
                 self._new += new
                 raise
+            self._checkpoint_at = checkpoint.seq
             took, written = perf_counter() - began, self._metrics.count("snapshots_written") - written
             self._metrics.observe("checkpoint_duration_seconds", (), took)
             _log.info("checkpoint at record %d: %d queries in %.2f s", checkpoint.seq, written, took)
@@ -257,16 +271,12 @@ class Maintenance:
         state = self._state
         for name in list(state.outdated):
             since, last = state.since(name), ""
+            if name in state.rankers and since > self._checkpoint_at:  # the checkpoint is that of the generation before
+                continue
             while names := self._store.snapshot_names(snapshot_name(name, ""), last, _SLICE):
                 last = names[-1]
-                async with self._snapshotting:  # or one that is being written would be dropped with those before it
-                    found = [self._store.get_snapshot(n) for n in names]
-                    old = [snapshot.name for snapshot in found if snapshot is not None and snapshot.seq < since]
-                    if old:
-                        await self._committer.put_snapshots([], old)
-            stored = self._store.get_snapshot(shared_name(name))
-            if stored is not None and stored.seq < since:
-                await self._committer.put_snapshots([], [stored.name])
+                await self._committer.put_snapshots([], names, since)
+            await self._committer.put_snapshots([], [shared_name(name)], since)
             if state.since(name) == since:  # not restarted again meanwhile
                 state.outdated.discard(name)
 
@@ -283,9 +293,11 @@ class Maintenance:
         checkpoint = self._store.get_snapshot(CHECKPOINT)
         while True:
             # every time: an old impression may be activated meanwhile
-            bound = min(self._state.oldest, self._state.needed, checkpoint.seq if checkpoint else 0)
+            bound = min(
+                self._state.oldest, self._state.needed, checkpoint.seq if checkpoint else 0, await self._covered()
+            )
             before = 0
-            for entry in self._store.read(0, 1000):
+            for entry in await self._first_entries():
                 if entry.seq >= bound or decode(entry.body).time >= until:
                     break
                 before = entry.seq + 1
@@ -294,6 +306,14 @@ class Maintenance:
             self._metrics.add("records_forgotten", (), await self._committer.run(self._store.forget, before))
             self._state.impressions.forget_before(before)
 
+    async def _covered(self) -> int:
+        """The first record that no snapshot covers, apart from the checkpoint."""
+        return LAST
+
+    async def _first_entries(self) -> list[LogEntry]:
+        """The oldest entries of the log."""
+        return self._store.read(0, 1000)
+
 
 def _end(ranker: Ranker, impression: Impression, now: float) -> NewRecord:
     """The end of an impression whose feedback window is over: with the clicks collected, or by silence."""
@@ -301,9 +321,10 @@ def _end(ranker: Ranker, impression: Impression, now: float) -> NewRecord:
     collected = ranker.collected.get(impression.opened_by or 0)
     if collected is not None:
         values = sorted(ranker.values.get(impression.opened_by or 0, {}).items())
-        final = Final(name, event_id, now, "feedback", *collected, values=values)
+        final = Final(name, event_id, now, "feedback", *collected, values=values, window_over=True)
     elif ranker.has_withdrawn(event_id, impression.ranked.time):  # the service was killed before it could say so
         return withdrawal(ranker, impression, now)
     else:
-        final = Final(name, event_id, now, "silence" if ranker.settings.silence == "no_click" else "dropped")
-    return NewRecord(final_id(name, event_id, impression.seq), final)
+        how = "silence" if ranker.settings.silence == "no_click" else "dropped"
+        final = Final(name, event_id, now, how, window_over=True)
+    return NewRecord(final_id(name, event_id, impression.seq), final, about=impression)

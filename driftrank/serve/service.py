@@ -18,8 +18,10 @@ from typing import Any, Literal, NamedTuple
 
 from msgspec import UNSET, DecodeError, structs
 
+from driftrank.kernels.rng import key_of
 from driftrank.serve.experiment import gauges
 from driftrank.serve.feedback import feedback_record, reported, withdrawal
+from driftrank.serve.follower import Follower
 from driftrank.serve.http.problems import Refused
 from driftrank.serve.items import check_id
 from driftrank.serve.log.committer import Committer, NewRecord, QueueFull, Settled
@@ -38,20 +40,26 @@ from driftrank.serve.log.records import (
     ranked_id,
     withdrawn_id,
 )
-from driftrank.serve.log.store.base import Store, StoreDamaged, StoreError
+from driftrank.serve.log.store.base import Store, StoreDamaged, StoreError, StoreUnknown
+from driftrank.serve.log.store.shared import SharedStore
 from driftrank.serve.maintenance import Maintenance
 from driftrank.serve.metrics import Metrics, position_label
 from driftrank.serve.paging import page_of
 from driftrank.serve.rank import CheckedRequest, degraded_response, make_impression, response
 from driftrank.serve.ranker_settings import arms_of, settings_of_arm
 from driftrank.serve.settings import ServerSettings, check_ranker, policy_of
+from driftrank.serve.shared_maintenance import SharedMaintenance
 from driftrank.serve.slices import Slices
 from driftrank.serve.state import outcome
 from driftrank.serve.state.arms import Arm, Assignment
+from driftrank.serve.state.held_queries import HeldQueries
+from driftrank.serve.state.impressions import Impression
+from driftrank.serve.state.queries import QueryKey, QueryTable
 from driftrank.serve.state.query import Query, warm_up
 from driftrank.serve.state.ranker import Ranker
 from driftrank.serve.state.state import State
 from driftrank.wire import (
+    ENCODER,
     Activation,
     Feedback,
     FeedbackResult,
@@ -61,12 +69,17 @@ from driftrank.wire import (
     RankRequest,
     RankResponse,
     SharedState,
+    route_of,
 )
 
 _log = logging.getLogger("driftrank.serve")
 _NOT_READY = "the service is starting or stopping"
 #: seconds after which it is logged that a policy is being compiled: compiled ones are loaded by then
 _SOON = 2.0
+
+
+#: seconds that a request waits at most for what its client has seen at another node
+_MOST_BEHIND = 0.2
 
 
 class StartReplay(NamedTuple):
@@ -88,22 +101,39 @@ class Service:
         self._doing = _NOT_READY
         self.draining = False  #: asked to stop: not ready, but requests are answered for some time
         self.stopping = False  #: long answers end
+        self.url = ""  #: at which it listens, for people
         self.store = store
         self._clock = clock
         #: one batch of a ranker is computed at a time: many of them would share the loop with everybody else
         self._one_batch: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._now = 0.0  # the last time given out: it may be in records that are not folded yet
-        self.state = State(store, self.metrics)
+        self.state = State(store, self.metrics, HeldQueries if isinstance(store, SharedStore) else QueryTable)
+        self._follower: Follower | None = None  # if others write to the log, too
 
     # -- start and stop --------------------------------------------------------------------------------------------
 
     async def start(self) -> StartReplay:
         """Replay the log, create the rankers of the settings, start the maintenance."""
-        self._committer = Committer(self.store, self.state.apply, limit=self.settings.queue, committed=self._committed)
-        self.maintenance = Maintenance(
-            self.state, self.store, self._committer, self.settings, self.metrics, now=self.now
-        )
-        replay = await self._replay()
+        if isinstance(self.store, SharedStore):
+            self._follower = Follower(
+                self.store, self.state, limit=self.settings.queue, committed=self._committed, followed=self._followed,
+                compile_=self._compile_if_possible, begin_again=self._begin_again, poll=self.settings.follow_seconds,
+            )  # fmt: skip
+            self._committer: Committer = self._follower
+            shared = SharedMaintenance(
+                self.state, self.store, self._follower, self.settings, self.metrics, now=self.now
+            )
+            shared.url, shared.clock = self.url, self._clock
+            self.maintenance: Maintenance = shared
+            replay = await self._follow()
+        else:
+            self._committer = Committer(
+                self.store, self.state.apply, limit=self.settings.queue, committed=self._committed
+            )
+            self.maintenance = Maintenance(
+                self.state, self.store, self._committer, self.settings, self.metrics, now=self.now
+            )
+            replay = await self._replay()
         await self._set_rankers({"default": RankerSettings(), **self.settings.rankers})
         await self._compile_all()
         self._gauges()
@@ -123,8 +153,20 @@ class Service:
                         "or with the settings that it has"
                     )
                 await self._compile(settings)
-                await self._committer.append([self._setting(name, settings, "settings")])
+                new = self._setting(name, settings, "settings")
+                if self._follower is not None:  # services that start at the same time write it once
+                    new = new._replace(id=self._id_of(name, settings))
+                    (settled,) = await self._committer.append([new])
+                    if not settled.new and name not in self.state.rankers:
+                        await self._committer.append([new._replace(id=unique_id("ranker"))])
+                else:
+                    await self._committer.append([new])
                 self.log_operation(name, "set", "settings")
+
+    def _id_of(self, name: str, settings: RankerSettings) -> str:
+        """The id of the record of a setting: one for the same settings after the same operation."""
+        last = max((entry.number for entry in self.state.operations if entry.ranker == name), default=0)
+        return f"ranker/{name}/{last}/{key_of(ENCODER.encode(settings).decode()):x}"
 
     async def configure(self, settings: ServerSettings) -> None:
         """Change the settings while it runs; rankers only if they have others in the settings than before."""
@@ -143,7 +185,9 @@ class Service:
     @property
     def problem(self) -> str | None:
         """The reason why nothing can be written at the moment."""
-        return self._committer.problem if self.ready else self._doing
+        if not self.ready:
+            return self._doing
+        return self._committer.problem or (self._follower.late if self._follower else None)
 
     async def _replay(self) -> StartReplay:
         began = time.perf_counter()
@@ -175,6 +219,36 @@ class Service:
         self.metrics.gauge("replay_seconds", lambda: out.seconds)
         return out
 
+    async def _follow(self) -> StartReplay:
+        """Begin with the last checkpoint, and take in what came after it."""
+        assert self._follower is not None
+        began = time.perf_counter()
+        await self._follower.set_clock(self._clock)
+        self.state.restore()
+        await self._compile_all()
+        first = self.state.seq
+        self._doing = "the log is being replayed"
+        records = await self._follower.catch_up()
+        self._follower.start()
+        out = StartReplay(records, time.perf_counter() - began, first)
+        self.metrics.add("replayed_records", (), records)
+        self.metrics.gauge("replay_seconds", lambda: out.seconds)
+        return out
+
+    async def _begin_again(self) -> None:
+        """The log was cut: what was in memory may not be in it."""
+        self.state.begin_again()
+        await self._compile_all()
+        self.metrics.add("begun_again")
+
+    def _followed(self, records: int) -> None:
+        self.metrics.add("records_followed", (), records)
+        self.maintenance.folded(records)
+
+    async def _compile_if_possible(self, settings: RankerSettings) -> None:
+        with suppress(ValueError):  # another service, with more memory, has accepted it
+            await self._compile(settings)
+
     def _gauges(self) -> None:
         state = self.state
         self.metrics.gauge("ready", lambda: self.ready and self.problem is None)
@@ -185,6 +259,12 @@ class Service:
         self.metrics.gauge("resident_queries", lambda: len(state.queries))
         self.metrics.gauge("lists_pending", lambda: {(name,): len(r.waiting) for name, r in state.rankers.items()})
         self.metrics.gauge("store_bytes", self.store.size)
+        if self._follower is not None:
+            follower, maintenance = self._follower, self.maintenance
+            self.metrics.gauge("follow_age_seconds", lambda: time.monotonic() - follower.at)
+            self.metrics.gauge("last_record", lambda: state.seq)
+            self.metrics.gauge("appends_in_doubt", lambda: follower.doubts)
+            self.metrics.gauge("keeper", lambda: isinstance(maintenance, SharedMaintenance) and maintenance.keeper)
         self.metrics.gauge("commit_queue_length", lambda: self._committer.queued)
         for name, read in gauges(state).items():
             self.metrics.gauge(name, read)
@@ -196,8 +276,48 @@ class Service:
 
     def now(self) -> float:
         """The server's time. It stands still while the clock is behind it."""
-        self._now = max(self._clock(), self.state.clock, self._now)
+        if self._follower is not None:  # not the time of records: one clock ahead would stop all
+            self._now = max(self._follower.now(self._clock()), self._now)
+        else:
+            self._now = max(self._clock(), self.state.clock, self._now)
         return self._now
+
+    @property
+    def position(self) -> int | None:
+        """The last record that was folded, if others write to the log, too."""
+        return None if self._follower is None else self.state.seq
+
+    async def reach(self, seq: int) -> None:
+        """Wait a moment for a record that the caller has seen elsewhere."""
+        if self._follower is not None and self.ready and seq > self.state.seq:
+            await self._follower.reach(seq, _MOST_BEHIND)
+
+    async def hold(self, name: str, queries: Iterable[str]) -> None:
+        """See that queries are in memory, if others write to the log, too; the store can be read at once otherwise."""
+        if self._follower is not None:
+            try:
+                await self._follower.hold(self._keys(name, queries))
+            except StoreError as error:
+                raise Refused(503, "Store not readable", str(error), {"Retry-After": "1"}) from None
+
+    async def _hold(self, name: str, query: str) -> None:
+        """As :meth:`hold`, until the next await."""
+        if self._follower is not None:
+            while not all(self.state.queries.holds(key) for key in self._keys(name, [query])):
+                await self.hold(name, [query])
+
+    def _keys(self, name: str, queries: Iterable[str]) -> list[QueryKey]:
+        """Queries of all arms of a ranker."""
+        arms = list(self.ranker(name).every_arm())
+        return [(arm.owner, query) for query in queries for arm in arms]
+
+    async def impressions(self, ranker: Ranker, event_ids: Iterable[str]) -> dict[str, Impression | None]:
+        """Impressions by event id."""
+        ids = list(dict.fromkeys(event_ids))
+        if self._follower is None:
+            return {event_id: self.state.impression(ranker, event_id) for event_id in ids}
+        found = await self._follower.find([(ranker.name, ranker.created, event_id) for event_id in ids])
+        return dict(zip(ids, found, strict=True))
 
     async def append(self, records: Sequence[NewRecord], *, urgent: bool = False) -> list[Settled]:
         try:
@@ -205,6 +325,10 @@ class Service:
         except QueueFull:
             detail = "the queue of records to be written is full"
             raise Refused(429, "Too many requests", detail, {"Retry-After": "1"}) from None
+        except StoreUnknown as error:
+            self.metrics.add("store_errors", (type(error).__name__,))
+            detail = f"{error}; the outcome is unknown: the same request, with its event_id, settles it"
+            raise Refused(503, "Outcome unknown", detail, {"Retry-After": "1"}) from None
         except StoreError as error:
             self.metrics.add("store_errors", (type(error).__name__,))
             raise Refused(503, "Store not writable", str(error), {"Retry-After": "5"}) from None
@@ -227,11 +351,15 @@ class Service:
         rankings: list[Ranked | NewRecord] = []
         notes: list[Sequence[str]] = []
         asked: dict[str, int] = {}
+        await self.hold(name, {request.query for request in requests})
         async with self._one_batch[name] if len(requests) > 1 else nullcontext():
             now = self.now()
             for n, request in enumerate(requests):
+                if self._follower is not None:
+                    await self._hold(name, request.query)
+                    ranker = self.ranker(name)  # it may have been deleted and created meanwhile
                 try:
-                    event_id = self._event_id(request, now)
+                    event_id = self._event_id(name, request, now)
                     assigned = ranker.assign(event_id, self._subject(request))
                     checked = CheckedRequest(self.settings, assigned.arm.settings, assigned.arm.policy, request)
                     rankings.append(self._rank(ranker, assigned, request, checked, event_id, now))
@@ -263,7 +391,8 @@ class Service:
                 if next(settled).new:
                     self._count(ranked)
                 else:
-                    ranked = self._served(ranker, ranked.event_id, ranked.query, ranked.asked)
+                    found = (await self.impressions(ranker, [ranked.event_id]))[ranked.event_id]
+                    ranked = _served(found, ranked.query, ranked.asked)
             self.count_ignored(ranker, said)
             out.append(response(ranker, ranked, said))
         return out
@@ -284,9 +413,11 @@ class Service:
         self.metrics.add("lists_degraded", (name, why), len(out))
         return out
 
-    def _event_id(self, request: RankRequest, now: float) -> str:
+    def _event_id(self, ranker: str, request: RankRequest, now: float) -> str:
         if request.event_id is None:
-            return f"{int(now * 1000):x}-{os.urandom(8).hex()}"
+            new = f"{int(now * 1000):x}-{os.urandom(8).hex()}"
+            # with several nodes feedback should reach the one that has the query
+            return new if self._follower is None else f"{new}@{route_of(ranker, request.query)}"
         self._check_id("event_id", request.event_id)
         return request.event_id
 
@@ -300,8 +431,10 @@ class Service:
         now: float,
     ) -> Ranked | NewRecord:  # fmt: skip
         """The impression that was served for this event id, or a new one."""
-        if request.event_id is not None and self.state.cached_impression(ranker, event_id) is not None:
-            return self._served(ranker, event_id, request.query, checked.asked)
+        if request.event_id is not None:
+            cached = self.state.cached_impression(ranker, event_id)
+            if cached is not None:
+                return _served(cached, request.query, checked.asked)
         query = self.state.query(assigned.arm, request.query)
         if query is not None:
             self._check_items(query, checked.items)
@@ -310,16 +443,6 @@ class Service:
             ranker, assigned, request.query, query, checked, event_id, now, defer=request.defer, page=page
         )
         return NewRecord(ranked_id(ranker.name, ranker.created, event_id), ranked, prepared)
-
-    def _served(self, ranker: Ranker, event_id: str, query: str, asked: int) -> Ranked:
-        """The impression that a retried request asks for."""
-        impression = self.state.impression(ranker, event_id)
-        if impression is None:  # pragma: no cover - it was in the log a moment ago
-            raise Refused(503, "Not ready", "the ranking is being forgotten", {"Retry-After": "1"})
-        ranked = impression.ranked
-        if ranked.query != query or ranked.asked not in (0, asked):
-            raise _taken(event_id)
-        return ranked
 
     def count_ignored(self, arm: Arm, notes: Sequence[str]) -> None:
         for note in notes:
@@ -349,10 +472,10 @@ class Service:
 
     async def _take_back(self, ranker: Ranker, event_ids: Iterable[str]) -> None:
         """End those of these impressions that were taken back before they were known."""
-        found = [self.state.impression(ranker, event_id) for event_id in event_ids]
+        found = await self.impressions(ranker, event_ids)
         ends = [
             withdrawal(ranker, it, self.now())
-            for it in found
+            for it in found.values()
             if it is not None and it.final is None and ranker.has_withdrawn(it.ranked.event_id, it.ranked.time)
         ]
         if ends:
@@ -366,11 +489,13 @@ class Service:
         self._check_batch(len(feedbacks))
         slices = Slices()
         results: list[FeedbackResult | NewRecord] = []
+        known = await self._known(ranker, feedbacks)
+        ranker = self.ranker(name)
         async with self._one_batch[name] if len(feedbacks) > 1 else nullcontext():
             now = self.now()
             for n, feedback in enumerate(feedbacks):
                 try:
-                    results.append(self._feedback(ranker, feedback, now))
+                    results.append(self._feedback(ranker, feedback, now, known))
                 except ValueError as error:
                     self.metrics.add("feedback", (name, "malformed"))
                     where = f"feedback {n + 1} of {len(feedbacks)}: " if len(feedbacks) > 1 else ""
@@ -386,7 +511,19 @@ class Service:
             self.metrics.add("feedback", (name, result.outcome))
         return out
 
-    def _feedback(self, ranker: Ranker, feedback: Feedback, now: float) -> FeedbackResult | NewRecord:
+    async def _known(self, ranker: Ranker, feedbacks: Sequence[Feedback]) -> dict[str, Impression | None] | None:
+        """The impressions that feedback is about, with their queries in memory; None if they can be read at once."""
+        if self._follower is None:
+            return None
+        most = self.settings.max_id
+        ids = [f.event_id for f in feedbacks if 0 < len(f.event_id) <= most]
+        known = await self.impressions(ranker, ids)
+        await self.hold(ranker.name, {it.ranked.query for it in known.values() if it is not None})
+        return known
+
+    def _feedback(
+        self, ranker: Ranker, feedback: Feedback, now: float, known: dict[str, Impression | None] | None
+    ) -> FeedbackResult | NewRecord:
         """The outcome of feedback that changes nothing, or the record of any other."""
         event_id, max_id = feedback.event_id, self.settings.max_id
         if not event_id:  # of a baseline that was answered instead of a ranking
@@ -396,7 +533,7 @@ class Service:
             raise ValueError(f"shown={feedback.shown}: must be at least 0")
         if isinstance(feedback.time, str) and len(feedback.time) > max_id:  # it is kept in memory, too
             raise ValueError(f"time: {len(feedback.time)} characters, at most {max_id} are allowed")
-        impression = self.state.impression(ranker, event_id)
+        impression = self.state.impression(ranker, event_id) if known is None else known[event_id]
         if impression is None:
             if feedback.shown == 0 and not feedback.clicks:
                 record = Withdrawn(ranker.name, event_id, now)
@@ -409,8 +546,13 @@ class Service:
 
     def _outcome(self, new: NewRecord, settled: Settled) -> FeedbackResult:
         if settled.new:
+            if settled.outcome is None:  # only if others write to the log, too
+                raise Refused(503, "Store not readable", f"record {settled.seq} could not be folded")
             assert isinstance(settled.outcome, FeedbackResult)
             return settled.outcome
+        if not settled.seq:  # another service has forgotten the impression
+            assert isinstance(new.record, Final | Clicked)
+            return outcome.orphan(new.record.event_id)
         if isinstance(new.record, Withdrawn):
             return outcome.withdrawn(new.record.event_id)
         assert isinstance(new.record, Final | Clicked)
@@ -421,7 +563,8 @@ class Service:
         self.check_ready()
         self.check_named("event_id", event_id)
         rankers = [self.state.rankers[name] for name in names if name in self.state.rankers]
-        found = [it for it in (self.state.impression(ranker, event_id) for ranker in rankers) if it is not None]
+        all_ = [(await self.impressions(ranker, [event_id]))[event_id] for ranker in rankers]
+        found = [it for it in all_ if it is not None]
         if not found:
             raise Refused(404, "No such event", f"event_id={event_id!r}: no ranking has it")
         if len(found) > 1:
@@ -434,7 +577,10 @@ class Service:
             return Activation(event_id, "duplicate")
         name = impression.ranked.ranker
         record = Activated(name, event_id, self.now())
-        (settled,) = await self.append([NewRecord(activated_id(name, event_id, impression.seq), record)])
+        new = NewRecord(activated_id(name, event_id, impression.seq), record, about=impression)
+        (settled,) = await self.append([new])
+        if not settled.seq:
+            raise Refused(404, "No such event", f"event_id={event_id!r}: no ranking has it")
         return Activation(event_id, "activated" if settled.new else "duplicate")
 
     # -- rankers and queries ---------------------------------------------------------------------------------------
@@ -575,6 +721,8 @@ class Service:
         arms = list(self.ranker(name).every_arm())
         steps = sum(arm.steps for arm in arms)
         if query is not None:
+            await self._hold(name, query)
+            arms = list(self.ranker(name).every_arm())
             found = [its for its in (self.state.query(arm, query) for arm in arms) if its is not None]
             if not found:
                 raise no_query(name, query)
@@ -628,6 +776,16 @@ def _stamped(records: list[NewRecord], now: float) -> list[NewRecord]:
     return [
         new if new.record.time == now else new._replace(record=structs.replace(new.record, time=now)) for new in records
     ]
+
+
+def _served(impression: Impression | None, query: str, asked: int) -> Ranked:
+    """The impression that a retried request asks for."""
+    if impression is None:  # pragma: no cover - it was in the log a moment ago
+        raise Refused(503, "Not ready", "the ranking is being forgotten", {"Retry-After": "1"})
+    ranked = impression.ranked
+    if ranked.query != query or ranked.asked not in (0, asked):
+        raise _taken(ranked.event_id)
+    return ranked
 
 
 def _taken(event_id: str) -> Refused:

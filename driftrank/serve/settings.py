@@ -86,6 +86,8 @@ class ServerSettings:
     checkpoint_every: int = 30_000  #: records between snapshots
     checkpoint_seconds: float = 60.0  #: seconds between snapshots, if there are new records
     discard: list[str] = field(default_factory=list)  #: rankers that may begin again if their settings require it
+    node: str | None = None  #: the name of this service among those that share a store; None: its host and port
+    follow: float | str = 0.005  #: how often to look for records of other services, if there are none of its own
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     access_log: bool = False  #: log every request; failed ones are always logged
 
@@ -127,6 +129,10 @@ class ServerSettings:
     @cached_property
     def max_header_bytes(self) -> int:
         return size_in_bytes("max_header", self.max_header)
+
+    @cached_property
+    def follow_seconds(self) -> float:
+        return seconds("follow", self.follow)
 
     @cached_property
     def header_seconds(self) -> float:
@@ -174,7 +180,7 @@ def check_reachable(settings: ServerSettings) -> None:
 
 
 #: settings that only a restart can change
-_FIXED = ("host", "port", "socket", "store", "durability", "queue", "memory")
+_FIXED = ("host", "port", "socket", "store", "durability", "queue", "memory", "node", "follow")
 
 
 def reloaded(before: ServerSettings, settings: ServerSettings) -> tuple[ServerSettings, list[str], list[str]]:
@@ -465,6 +471,8 @@ _CHECKS: dict[str, Callable[[str, Any], object]] = {
     "checkpoint_every": _at_least(1),
     "checkpoint_seconds": seconds,
     "discard": lambda name, value: list(map(check_name, value)),
+    "node": _optional(_text),
+    "follow": seconds,
     "log_level": lambda name, value: check_choice(name, value, LOG_LEVELS),
     "access_log": lambda name, value: check_choice(name, value, (False, True)),
 }

@@ -51,6 +51,8 @@ class Transfer:
         trial = _Trial({}, learns.shared.copy() if learns.shared else None)
         slices = Slices()
         for n, row in enumerate(rows):
+            if row.query not in trial.learners:
+                await service.hold(name, [row.query])
             try:
                 record = self._warm(learns, row, now, trial, f"{batch}/{n}")
             except ValueError as error:
@@ -119,8 +121,7 @@ class Transfer:
         found = service.arm(name, arm)
         since, owner = found.since, found.owner
         prefix, last = snapshot_name(owner, ""), ""
-        dirty = await service.maintenance.dirty()
-        await service.maintenance.snapshot([key for key in dirty if key[0] == owner])
+        await service.maintenance.write_queries(owner)
         while names := service.store.snapshot_names(prefix, last, 100):
             for last in names:
                 if service.stopping:  # half an export must not look complete

@@ -234,7 +234,7 @@ def test_one_timeout_for_all_phases_of_an_attempt(monkeypatch: pytest.MonkeyPatc
     now = 100.0
     monkeypatch.setattr("driftrank.client.connection.monotonic", lambda: now, raising=False)
     with httpx.Client(base_url="http://127.0.0.1:1") as http:
-        seconds = request_of(http, Call("GET", "/v1/rankers", bytes), 2.0).extensions["timeout"]
+        seconds = request_of(http, Call("GET", "/v1/rankers", bytes), 2.0, "http://a", {}).extensions["timeout"]
     assert {part: seconds.get(part) for part in seconds} == dict.fromkeys(("connect", "read", "write", "pool"), 2.0)
     now = 101.5  # connected
     assert seconds.get("read") == 0.5
@@ -650,7 +650,7 @@ def test_closing_leaves_no_connection_open(server: Flaky) -> None:
         await client.close()
         server.released.set()
         assert (await asking).event_id == ""
-        assert not client._runtime._idle
+        assert not any(client._runtime._idle.values())
         with pytest.raises(RuntimeError, match="closed"):
             await client.rank("q", ITEMS)
 

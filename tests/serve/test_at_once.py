@@ -28,9 +28,9 @@ class _Failing(SQLiteStore):
         self._fails()
         return super().append(entries)
 
-    def put_snapshots(self, snapshots: Sequence[Snapshot], gone: Sequence[str] = ()) -> None:
+    def put_snapshots(self, snapshots: Sequence[Snapshot], gone: Sequence[str] = (), **how: Any) -> None:
         self._fails()
-        super().put_snapshots(snapshots, gone)
+        super().put_snapshots(snapshots, gone, **how)
 
     def _fails(self) -> None:
         if self.chance is not None and self.chance.random() < 0.2:

@@ -23,7 +23,7 @@ def harness(tmp_path: Path) -> Iterator[Harness]:
 
 
 def see(harness: Harness, event_id: str) -> EventState:
-    return event(harness.service, "default", event_id)
+    return harness.run(event(harness.service, "default", event_id))
 
 
 def test_from_the_request_to_the_click(harness: Harness) -> None:

@@ -35,10 +35,10 @@ class _Failing(SQLiteStore):
             raise StoreFull("the disk is full")
         return super().append(entries)
 
-    def put_snapshots(self, snapshots: Sequence[Snapshot], gone: Sequence[str] = ()) -> None:
+    def put_snapshots(self, snapshots: Sequence[Snapshot], gone: Sequence[str] = (), **how: Any) -> None:
         if self.full or self.snapshots_fail:
             raise StoreFull("the disk is full")
-        super().put_snapshots(snapshots, gone)
+        super().put_snapshots(snapshots, gone, **how)
 
 
 def fill(harness: Harness, n: int, prefix: str = "e") -> None:

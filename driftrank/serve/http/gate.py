@@ -73,6 +73,8 @@ class Gate:
                 status = message["status"]
                 # a new list: a route may use the same one again
                 message["headers"] = [*message.get("headers", ()), *more]
+                if self._service.position is not None:
+                    message["headers"].append((b"x-driftrank-seq", b"%d" % self._service.position))
                 if self._service.draining:  # the client comes back to another process
                     message["headers"].append((b"connection", b"close"))
             await send(message)
@@ -84,6 +86,9 @@ class Gate:
                 self._metrics.add("requests_refused", ("overload",))
                 detail = "too many requests in progress (max_requests)"
                 raise Refused(503, "Overloaded", detail, {"Retry-After": "1"})
+            after = headers.get(b"x-driftrank-after", b"")
+            if after.isdigit() and len(after) < 20:
+                await self._service.reach(int(after))
             await self._app(scope, receive, answer)
         except Refused as problem:
             await _refuse(problem, path, answer, status)

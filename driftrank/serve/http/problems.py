@@ -47,6 +47,7 @@ TITLES = {
     "Request header fields too large": 431,
     "Internal error": 500,
     "Not ready": 503,
+    "Outcome unknown": 503,
     "Overloaded": 503,
     "Store not readable": 503,
     "Store not writable": 503,

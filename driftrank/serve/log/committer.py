@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,7 +12,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from driftrank.serve.log.records import Record, encode
-from driftrank.serve.log.store.base import Snapshot, Store, StoreError
+from driftrank.serve.log.store.base import LAST, Snapshot, Store, StoreError
 from driftrank.serve.slices import Slices
 
 _log = logging.getLogger("driftrank.serve")
@@ -28,6 +29,7 @@ class NewRecord(NamedTuple):
     id: str  #: the log accepts each only once
     record: Record
     prepared: Any = None  #: for folding it; in memory only, never stored
+    about: Any = None  #: the impression that it is about, if it is; in memory only
 
 
 class Settled(NamedTuple):
@@ -38,11 +40,11 @@ class Settled(NamedTuple):
     outcome: Any = None  #: of ``apply``, if the record is new
 
 
-class _Batch(NamedTuple):
+class Batch(NamedTuple):
     """The records of one request."""
 
     records: Sequence[NewRecord]
-    entries: list[tuple[str, bytes]]
+    entries: list[Any]
     settled: asyncio.Future[list[Settled]]
 
 
@@ -69,7 +71,7 @@ class Committer:
         self._committed = committed
         self._loop = asyncio.get_running_loop()
         self._writer = ThreadPoolExecutor(1, "driftrank-writer")
-        self._waiting: deque[_Batch] = deque()
+        self._waiting: deque[Batch] = deque()
         self._busy = self._scheduled = False
         self.queued = 0  #: records not durable yet
         self.problem: str | None = None  #: why the last commit failed
@@ -81,21 +83,27 @@ class Committer:
             raise QueueFull
         if self._broken is not None:
             raise self._broken
-        entries = [(new.id, encode(new.record)) for new in records]
+        entries = [self._entry(new) for new in records]
         settled: asyncio.Future[list[Settled]] = self._loop.create_future()
-        self._waiting.append(_Batch(records, entries, settled))
+        self._waiting.append(Batch(records, entries, settled))
         self.queued += len(records)
         if not (self._busy or self._scheduled):  # at the end of this iteration of the loop, with all records of it
             self._scheduled = True
             self._loop.call_soon(self._commit)
         return settled
 
+    def _entry(self, new: NewRecord) -> Any:
+        """The entry of a record, as the store appends it."""
+        return new.id, encode(new.record)
+
     def run(self, work: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
         """Run something else in the writer thread."""
         return self._loop.run_in_executor(self._writer, work, *args)
 
-    def put_snapshots(self, snapshots: Sequence[Snapshot], gone: Sequence[str] = ()) -> asyncio.Future[None]:
-        return self.run(self._store.put_snapshots, snapshots, gone)
+    def put_snapshots(
+        self, snapshots: Sequence[Snapshot], gone: Sequence[str] = (), before: int = LAST
+    ) -> asyncio.Future[None]:
+        return self.run(functools.partial(self._store.put_snapshots, snapshots, gone, before=before))
 
     async def probe(self) -> None:
         """Write a snapshot without meaning; clears the problem if that succeeds."""
@@ -113,11 +121,7 @@ class Committer:
         self._scheduled = False
         if self._busy or not self._waiting:
             return
-        together: list[_Batch] = []
-        entries: list[tuple[str, bytes]] = []
-        while self._waiting and (not together or len(entries) + len(self._waiting[0].entries) <= _MAX_ENTRIES):
-            together.append(self._waiting.popleft())
-            entries += together[-1].entries
+        together, entries = self._next(_MAX_ENTRIES)
         self._busy = True
         began = perf_counter()
 
@@ -132,7 +136,7 @@ class Committer:
                 if self.problem is None:  # once, not for every request that fails
                     _log.error("the store cannot be written: %s", error)
                 self.problem = str(error)
-                _fail(together, error)
+                fail(together, error)
                 go_on()
 
         def folded(took: float) -> None:
@@ -144,6 +148,15 @@ class Committer:
             self._commit()
 
         self.run(self._store.append, entries).add_done_callback(done)
+
+    def _next(self, most: int) -> tuple[list[Batch], list[Any]]:
+        """The batches of the next commit, and their entries."""
+        together: list[Batch] = []
+        entries: list[Any] = []
+        while self._waiting and (not together or len(entries) + len(self._waiting[0].entries) <= most):
+            together.append(self._waiting.popleft())
+            entries += together[-1].entries
+        return together, entries
 
     def _recovered(self) -> None:
         if self.problem is not None:
@@ -159,7 +172,7 @@ class Committer:
                 return
         then()
 
-    def _settle(self, together: list[_Batch], results: list[tuple[int, bool]]) -> Iterator[None]:
+    def _settle(self, together: list[Batch], results: list[tuple[int, bool]]) -> Iterator[None]:
         """Fold the records, one in each step, in the order of the log."""
         result = iter(results)
         for batch in together:
@@ -168,7 +181,7 @@ class Committer:
                 settled.append(self._fold(new, *next(result)))
                 yield
             if self._broken is not None:
-                _fail([batch], self._broken)
+                fail([batch], self._broken)
             elif not batch.settled.cancelled():
                 batch.settled.set_result(settled)
 
@@ -184,7 +197,8 @@ class Committer:
         return Settled(seq, is_new, outcome)
 
 
-def _fail(batches: Iterable[_Batch], error: BaseException) -> None:
+def fail(batches: Iterable[Batch], error: BaseException) -> None:
+    """Report that batches were not written."""
     for batch in batches:
         if not batch.settled.cancelled():
             batch.settled.set_exception(error)

@@ -9,7 +9,20 @@ from typing import NamedTuple
 
 from msgspec import DecodeError
 
-from driftrank.serve.log.records import Activated, Final, Lost, Ranked, RankerDeleted, RankerSet, Record, decode
+from driftrank.serve.log.records import (
+    Activated,
+    Clicked,
+    Collected,
+    Final,
+    Lost,
+    Ranked,
+    RankerDeleted,
+    RankerSet,
+    Record,
+    collected_with,
+    decode,
+    with_collected,
+)
 from driftrank.serve.log.store.base import LogReader, StoreDamaged
 from driftrank.wire import ItemId
 
@@ -46,6 +59,8 @@ class EndedLists:
     def __init__(self, log: LogReader, ranker: str, after: int = 0) -> None:
         self._log, self._ranker, self._after = log, ranker, after
         self._open: dict[str, tuple[int, float, Ranked]] = {}  # by event id: the opening record (0: none), when
+        self._collected: dict[str, Collected] = {}  # by event id: clicks that count at the end
+        self._values: dict[str, dict[int, float]] = {}  # by event id: the values of positions, if they were given
         self._created: float = 0  # the first record of the ranker, if known; infinite: it is deleted
         self.first = 0  #: the oldest record of the log; 0: it has none, or is not read yet
         self.last = 0  #: the last record read
@@ -90,8 +105,18 @@ class EndedLists:
         elif isinstance(record, Activated):
             if record.event_id in self._open:
                 self._open[record.event_id] = seq, record.time, self._open[record.event_id][2]
+        elif isinstance(record, Clicked):
+            if record.event_id in self._open:
+                before = self._collected.get(record.event_id)
+                clicks = before[0] if before else []
+                for position, value in record.values or [(click, 1.0) for click in record.clicks]:
+                    if record.values or record.event_id in self._values:
+                        values = self._values.setdefault(record.event_id, dict.fromkeys(clicks, 1.0))
+                        values[position] = max(value, values.get(position, 0.0))
+                self._collected[record.event_id] = collected_with(before, record)
         elif isinstance(record, Final):
-            return self._ended(seq, record)
+            values, collected = self._values.pop(record.event_id, {}), self._collected.pop(record.event_id, None)
+            return self._ended(seq, with_collected(record, collected, values))
         elif isinstance(record, Lost):
             for event_id in [e for e, (opened_by, _, _) in self._open.items() if opened_by == record.start]:
                 del self._open[event_id]
@@ -100,6 +125,8 @@ class EndedLists:
             for _ in self._open:
                 self._leave_out(seq, "open when the ranker was deleted")
             self._open.clear()
+            self._collected.clear()
+            self._values.clear()
             self._created = math.inf
         return None
 

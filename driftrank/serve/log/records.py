@@ -6,9 +6,9 @@ Tags and the names in the stored JSON are a promise: a later version reads the s
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from msgspec import UNSET, Struct, UnsetType, field, json
+from msgspec import UNSET, Struct, UnsetType, field, json, structs
 
 from driftrank.wire import ItemId, RankerSettings
 
@@ -86,6 +86,9 @@ class Final(Struct, frozen=True, tag="final", tag_field="kind", omit_defaults=Tr
     shown: int | None = None
     client_time: float | str | None = field(name="said", default=None)
     values: list[tuple[int, float]] = []  #: as in Clicked; what was drawn to be a click is in clicks
+    #: by the end of the feedback window: clicks collected up to this record count, also those that came after it was
+    #: written and before it was in the log
+    window_over: bool = field(name="over", default=False)
 
     @property
     def value(self) -> float:
@@ -179,6 +182,25 @@ class SharedImported(Struct, frozen=True, tag="shared-imported", tag_field="kind
     time: float
     state: bytes
     arm: str = ""  #: that it is the model of; empty: the ranker's own
+
+
+#: clicks on an impression so far, and the number of items shown; None: all
+Collected = tuple[list[int], int | None]
+
+
+def collected_with(before: Collected | None, record: Clicked) -> Collected:
+    """Clicks collected so far, with those of a record: neither a click nor an observation can be taken back."""
+    clicks, shown = before or ([], 0)
+    shown = None if shown is None or record.shown is None else max(shown, record.shown)
+    return sorted({*clicks, *record.clicks}), shown
+
+
+def with_collected(final: Final, collected: Collected | None, values: Mapping[int, float] | None) -> Final:
+    """The end of an impression with what was collected before it, if it is that of its feedback window."""
+    if collected is None or not final.window_over:
+        return final
+    clicks, shown = collected
+    return structs.replace(final, how="feedback", clicks=clicks, shown=shown, values=sorted((values or {}).items()))
 
 
 Record = (

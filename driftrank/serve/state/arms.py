@@ -39,6 +39,7 @@ class Arm:
         self.value = 0.0  #: of the clicks
         #: of this generation: the records that changed k, and k
         self.sizes: list[tuple[int, int]] = []
+        self.learns_shared = True  #: False: a copy, for folding records of a single query
         self._shared: SharedModel | None = None
         self.shared_seq = 0  #: the last record from which the shared model learnt; 0: none
         self.shared_stored = 0  #: the same, of its snapshot
@@ -71,7 +72,7 @@ class Arm:
     @property
     def shared(self) -> SharedModel | None:
         """The model of all queries, made when first used; None if the policy has none."""
-        if self._shared is None and self.shares:
+        if self._shared is None and self.shares and self.learns_shared:
             self._shared = SharedModel(self.policy)
         return self._shared
 

@@ -72,6 +72,7 @@ class _SavedRanker(Struct):
     arms: dict[str, _SavedArm] | UnsetType = UNSET
     experiment: Experiment | UnsetType = UNSET
     stable: bytes | UnsetType = UNSET
+    history: list[tuple[int, int, float]] | UnsetType = UNSET
 
 
 class _Saved(Struct):
@@ -99,6 +100,7 @@ class Checkpoint(NamedTuple):
                 {arm: _saved_arm(its) for arm, its in r.arms.items()} or UNSET,
                 UNSET if r.experiment.is_new(r.created) else r.experiment,
                 r.stable_lists.to_bytes() if len(r.stable_lists) else UNSET,
+                r.history if len(r.history) > 1 else UNSET,
             )
             for name, r in self.rankers.items()
         }  # fmt: skip
@@ -119,6 +121,7 @@ def _ranker(name: str, saved: _SavedRanker) -> Ranker:
     out.collected, out.deferred = saved.collected, saved.deferred
     out.shared_seq = saved.shared or 0
     out.withdrawn, out.sizes = saved.withdrawn or {}, saved.sizes or []
+    out.history = saved.history or [(saved.since, saved.settings.k, out.item_retention)]
     out.traffic, out.changes = Traffic(saved.traffic or {}), saved.changes or []
     out.value = float(saved.clicks) if saved.value is UNSET else saved.value
     out.values = saved.values or {}

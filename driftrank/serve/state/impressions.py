@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 
 from driftrank.serve.log.records import (
     Activated,
@@ -13,7 +14,8 @@ from driftrank.serve.log.records import (
     final_id,
     ranked_id,
 )
-from driftrank.serve.log.store.base import Readable, StoreDamaged
+from driftrank.serve.log.store.base import LogEntry, Readable, StoreDamaged
+from driftrank.serve.log.store.shared import SharedStore
 
 #: impressions in memory: at most so many, of about so many bytes. One of ten candidates takes 2 kB, one of a thousand
 #: candidates of its own takes a hundred
@@ -75,29 +77,25 @@ class Impressions:
         found = self.cached(ranker, created, event_id)
         if found is not None:
             return found
-        name = ranked_id(ranker, created, event_id)
         try:
-            entry = self._store.find([name]).get(name)
-            if entry is None:
-                return None
-            names = activated_id(ranker, event_id, entry.seq), final_id(ranker, event_id, entry.seq)
-            entries = self._store.find(names)
+            (found,) = self.fetch([(ranker, created, event_id)])
         except StoreDamaged:  # as good as forgotten
             return None
-        ranked = decode(entry.body)
-        assert isinstance(ranked, Ranked)
-        found = Impression(entry.seq, ranked)
-        found.delivered = True
-        if names[0] in entries:
-            activated = decode(entries[names[0]].body)
-            assert isinstance(activated, Activated)
-            found.opened_by, found.opened_at = entries[names[0]].seq, activated.time
-        if names[1] in entries:
-            final = decode(entries[names[1]].body)
-            assert isinstance(final, Final)
-            found.final, found.ended_by = final, entries[names[1]].seq
-        self.add(found)
+        if found is not None:
+            self.add(found)
         return found
+
+    def fetch(self, wanted: Sequence[tuple[str, int, str]]) -> list[Impression | None]:
+        """Impressions from the log, by rankers, the records that created these, and event ids. Changes nothing."""
+        names = [ranked_id(*one) for one in wanted]
+        entries = self._store.find(names)
+        later = {
+            name: (activated_id(ranker, event_id, entries[name].seq), final_id(ranker, event_id, entries[name].seq))
+            for name, (ranker, _, event_id) in zip(names, wanted, strict=True)
+            if name in entries
+        }
+        entries |= self._store.find([id for ids in later.values() for id in ids]) if later else {}
+        return [_impression(entries, name, *later[name]) if name in later else None for name in names]
 
     def record(self, seq: int) -> Ranked | None:
         """The impression of a record; None if the log has forgotten it."""
@@ -139,6 +137,21 @@ class Impressions:
                 at += 1
         return out
 
+    def fetch_opened(self, store: SharedStore, openings: Sequence[int], created: int) -> list[Impression]:
+        """As :meth:`opened_by`, without those in memory; all read at once. Changes nothing."""
+        out, activated = [], []
+        for entry in store.numbered(openings):
+            record = decode(entry.body)
+            if isinstance(record, Ranked):
+                out.append(Impression(entry.seq, record))
+            elif isinstance(record, Activated):
+                activated.append((record.ranker, created, record.event_id))
+        return out + [found for found in self.fetch(activated) if found is not None] if activated else out
+
+    def in_memory(self, opening: int) -> Impression | None:
+        """The impression whose feedback window a record opened, if it is in memory."""
+        return self._by_opening.get(opening)
+
     def forget_before(self, seq: int) -> None:
         """Drop those without an end that the log has forgotten: a replay could not fold what comes of them."""
         for at in [at for at, found in self._by_event.items() if found.seq < seq and found.final is None]:
@@ -148,3 +161,21 @@ class Impressions:
         """Drop those of a deleted ranker."""
         for at in [at for at in self._by_event if at[0] == ranker]:
             self._drop(at)
+
+
+def _impression(entries: Mapping[str, LogEntry], ranked_by: str, activated_by: str, ended_by: str) -> Impression:
+    """An impression, from its entries."""
+    entry = entries[ranked_by]
+    ranked = decode(entry.body)
+    assert isinstance(ranked, Ranked)
+    found = Impression(entry.seq, ranked)
+    found.delivered = True
+    if activated_by in entries:
+        activated = decode(entries[activated_by].body)
+        assert isinstance(activated, Activated)
+        found.opened_by, found.opened_at = entries[activated_by].seq, activated.time
+    if ended_by in entries:
+        final = decode(entries[ended_by].body)
+        assert isinstance(final, Final)
+        found.final, found.ended_by = final, entries[ended_by].seq
+    return found

@@ -41,6 +41,10 @@ class QueryTable:
     def values(self) -> Iterable[Query]:
         return self._in_memory.values()
 
+    def holds(self, key: QueryKey) -> bool:
+        """True if the state of a query is known here: it is folded here, and not only where it is asked for."""
+        return True
+
     def get(self, key: QueryKey, since: int) -> Query | None:
         """A query, from memory or from its snapshot. ``since``: the first record of the ranker's generation."""
         found = self._in_memory.get(key)
@@ -97,16 +101,19 @@ class QueryTable:
         for key in [key for key in self._in_memory if key[0] == ranker]:
             self.drop(key)
 
-    def snapshots(self, keys: Iterable[QueryKey]) -> list[Snapshot]:
-        """Those of the dirty ones among ``keys``, which are clean afterwards."""
+    def snapshots(self, keys: Iterable[QueryKey], seq: int) -> list[Snapshot]:
+        """Those of the dirty ones among ``keys``, after record ``seq``; they are clean afterwards."""
         out = []
         for key in keys:
             query = self._in_memory.get(key)
             if query is not None and key in self.dirty:
-                out.append(Snapshot(snapshot_name(*key), query.seq, query.to_bytes()))
+                out.append(Snapshot(snapshot_name(*key), self._valid_until(query, seq), query.to_bytes()))
                 self.dirty.discard(key)
                 self.deleted.discard(key)
         return out
+
+    def _valid_until(self, query: Query, seq: int) -> int:
+        return query.seq
 
 
 def snapshot_name(ranker: str, query: str) -> str:

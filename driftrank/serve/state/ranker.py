@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
+
+from msgspec import structs
 
 from driftrank.policies.parameters import seconds
 from driftrank.serve.ranker_settings import OWN_ARMS, PLANNED, arms_of, settings_of_arm
@@ -37,6 +40,8 @@ class Ranker(Arm):
         self.deferred: dict[int, int] = {}
         self.traffic = Traffic()  #: of this generation, by query, of all arms
         self.changes: list[Change] = []  #: of this generation: the latest that arms detected, oldest first
+        #: the records that changed k or the retention of items, and these; with the first that arms need
+        self.history: list[tuple[int, int, float]] = []
         self.experiment = Experiment()
         self.stable_lists = StableLists()
         super().__init__(name, "", settings, created)
@@ -61,6 +66,11 @@ class Ranker(Arm):
         self.planned = settings.planned or PLANNED
         self.experiment.begin(self.split, self.planned, seq)
         self._alone = Assignment(self, settings.mode, 0.0, 0)
+        if not self.history or self.history[-1][1:] != (settings.k, self.item_retention):
+            first = min(arm.since for arm in self.every_arm())
+            while len(self.history) > 1 and self.history[1][0] < first:
+                del self.history[0]
+            self.history.append((seq, settings.k, self.item_retention))
 
     def every_arm(self) -> Iterator[Arm]:
         """Its own, then the others."""
@@ -98,6 +108,26 @@ class Ranker(Arm):
             if changed:
                 out.append((arm, f"{where}: {', '.join(changed)}" if name else ", ".join(changed)))
         return out
+
+    def for_query(self) -> Ranker:
+        """A copy without impressions, whose arms learn for single queries only."""
+        out = copy.copy(self)
+        out.waiting, out.collected, out.values, out.withdrawn, out.deferred = WaitingImpressions(), {}, {}, {}, {}
+        out.traffic, out.changes, out.stable_lists = Traffic(), [], StableLists()
+        out.experiment = Experiment()
+        out.arms = {name: copy.copy(arm) for name, arm in self.arms.items()}
+        for arm in out.every_arm():
+            arm.learns_shared, arm._shared = False, None
+        return out
+
+    def go_back(self, seq: int, of: Ranker) -> None:
+        """Take the settings that ``of`` had before record ``seq``, as far as the state of a query depends on them."""
+        _, k, retention = next((it for it in reversed(of.history) if it[0] < seq), of.history[0])
+        for arm, its in zip(self.every_arm(), of.every_arm(), strict=True):
+            if k != arm.settings.k:
+                arm.settings = structs.replace(arm.settings, k=k)
+            arm.item_retention = retention
+            arm.sizes = [change for change in its.sizes if change[0] < seq]
 
     def is_set(self, settings: RankerSettings, chosen: bool) -> bool:
         """True if these settings would change nothing."""

@@ -27,6 +27,8 @@ from driftrank.serve.log.records import (
     SharedImported,
     Warm,
     Withdrawn,
+    collected_with,
+    with_collected,
 )
 from driftrank.serve.log.store.base import Readable, Snapshot, StoreError
 from driftrank.serve.metrics import Metrics, position_label
@@ -43,6 +45,7 @@ from driftrank.serve.state.checkpoint import (
     counts_of,
     shared_name,
 )
+from driftrank.serve.state.held_queries import HeldQueries
 from driftrank.serve.state.impressions import Impression, Impressions
 from driftrank.serve.state.queries import QueryKey, QueryTable
 from driftrank.serve.state.query import PreparedLearner, Query, click_positions, served_list
@@ -50,6 +53,8 @@ from driftrank.serve.state.ranker import Ranker
 from driftrank.wire import FeedbackResult, ItemId
 
 _log = logging.getLogger("driftrank.serve")
+#: takes counts that are not to be counted
+UNCOUNTED = Metrics()
 #: operations that are remembered
 _OPERATIONS = 1000
 
@@ -68,7 +73,7 @@ class ModelCopy(NamedTuple):
 class State:
     """Rankers, their queries and impressions."""
 
-    def __init__(self, store: Readable, metrics: Metrics) -> None:
+    def __init__(self, store: Readable, metrics: Metrics, queries: Callable[..., QueryTable] = QueryTable) -> None:
         self._store = store
         self.metrics = metrics
         self.seq = 0  #: the last record folded
@@ -79,13 +84,14 @@ class State:
         self.needed = 0
         self.rankers: dict[str, Ranker] = {}
         self.impressions = Impressions(store)
-        self.queries = QueryTable(store, lambda: self.metrics.add("loads"))
+        self.queries = queries(store, lambda: self.metrics.add("loads"))
         #: rankers that were deleted or restarted; snapshots from before may still be stored
         self.outdated: set[str] = set()
         self.operations: list[DoneOperation] = []  #: the latest, oldest first
         self._counts: Counts | None = None  # after a record that is not folded yet
         self._changes: SavedChanges | None = None  # the same
         self.changes_stored = True  #: the changes of all rankers are in a snapshot or in the checkpoint
+        self._counts_all = not isinstance(self.queries, HeldQueries)  # else queries are counted in the store
         self._handlers: dict[type, Callable[[int, Any], FeedbackResult | None]] = {
             Activated: self._activated,
             Clicked: self._clicked,
@@ -114,6 +120,29 @@ class State:
         self.seq = seq
         self.clock = max(self.clock, record.time)
         return result
+
+    def follow(self, seq: int, record: Record) -> None:
+        """Fold a record that another service has written, which counts and logs it."""
+        metrics = self.metrics
+        self.metrics, self.replaying = UNCOUNTED, True
+        try:
+            self.apply(seq, record)
+        finally:
+            self.metrics, self.replaying = metrics, False
+
+    def skip(self, seq: int, record: Record, queries: HeldQueries, reason: str) -> bool:
+        """Go on after a record that could not be folded, without its query; False if it is about no query."""
+        name = getattr(record, "query", None)
+        if name is None and isinstance(record, Clicked | Final):
+            impression = self._found(record)[1]
+            name = None if impression is None else impression.ranked.query
+        ranker = self.rankers.get(record.ranker)
+        if name is None or ranker is None:
+            return False
+        for arm in ranker.every_arm():
+            queries.fail((arm.owner, name), reason)
+        self._partial, self.seq = False, seq
+        return True
 
     def repeated(self, record: Clicked | Final) -> FeedbackResult:
         """The outcome of feedback whose record was in the log already."""
@@ -161,6 +190,8 @@ class State:
         if ranked.arm == "holdout":
             return False
         arm = ranker.arm(ranked.arm)
+        if arm is not None and not self.queries.holds((arm.owner, ranked.query)):
+            return False
         return arm is None or _is_reset(impression, arm, self.query(arm, ranked.query))
 
     # -- impressions -----------------------------------------------------------------------------------------------
@@ -180,6 +211,8 @@ class State:
         arm.impressions += 1
         if record.ranker_since in (0, arm.since):
             ranker.traffic.ranked(seq, record.query, record.time)
+        if not self.queries.holds((arm.owner, record.query)):
+            return
         query = self.query(arm, record.query)
         if query is not None and query.seq >= seq:  # its snapshot includes the record
             arm.queries += query.since == seq
@@ -227,11 +260,10 @@ class State:
         opened_by, clicks = impression.opened_by, None
         value = None
         if opened_by is not None and opened_by in ranker.waiting:
-            clicks, shown = ranker.collected.get(opened_by, ([], 0))
-            value = rewards.collect(ranker.values, opened_by, clicks, record)
-            clicks = sorted({*clicks, *record.clicks})  # neither a click nor an observation can be taken back
-            shown = None if shown is None or record.shown is None else max(shown, record.shown)
-            ranker.collected[opened_by] = clicks, shown
+            before = ranker.collected.get(opened_by)
+            value = rewards.collect(ranker.values, opened_by, before[0] if before else [], record)
+            ranker.collected[opened_by] = collected_with(before, record)
+            clicks = ranker.collected[opened_by][0]
             if record.clicks:
                 self._count_delay(record, impression)
         reset = self.is_reset(ranker, impression)
@@ -242,8 +274,10 @@ class State:
         ranker, impression = self._found(record)
         if ranker is None or impression is None:
             return outcome.orphan(record.event_id)
+        opening = impression.opened_by or 0
+        collected = ranker.collected.get(opening)
+        record = with_collected(record, collected, ranker.values.get(opening))
         impression.final, impression.ended_by = record, seq
-        collected = impression.opened_by in ranker.collected
         waited = impression.opened_by is not None and ranker.close_window(impression.opened_by)
         ranked = impression.ranked
         holdout = ranked.arm == "holdout"
@@ -266,12 +300,16 @@ class State:
             elif not holdout:
                 k = ranker.settings.k  # may have become smaller since
                 ranking = served_list(ranked, arm.policy, k if record.shown is None else min(record.shown, k))
-                if impression.seq >= arm.since and ranked.ranker_since in (0, arm.since):
+                same = impression.seq >= arm.since and ranked.ranker_since in (0, arm.since)
+                if same:
                     _learn_shared(seq, arm, ranking, _within(record.clicks, k))
-                query = self.query(arm, ranked.query)
-                reset = query is None or _is_reset(impression, arm, query)
-                if query is not None and not reset:
-                    error = self._learn(seq, record, ranked, arm, query, ranking)
+                if self.queries.holds((arm.owner, ranked.query)):
+                    query = self.query(arm, ranked.query)
+                    reset = query is None or _is_reset(impression, arm, query)
+                    if query is not None and not reset:
+                        error = self._learn(seq, record, ranked, arm, query, ranking)
+                elif same:  # whether the query was reset since is known only where it is held
+                    arm.count_step(record.clicks, record.value)
         policy = (arm or ranker).policy
         return outcome.counted(record, waited=waited, holdout=holdout, reset=reset, policy=policy, error=error)
 
@@ -331,6 +369,9 @@ class State:
         k = arm.settings.k  # may have become smaller since the request
         ranking, clicks = served_list(record, arm.policy, k), _within(record.clicks, k)
         _learn_shared(seq, arm, ranking, clicks)
+        if not self.queries.holds((arm.owner, record.query)):
+            arm.count_step(clicks, len(clicks))
+            return
         query = self.query(arm, record.query)
         if query is not None and query.seq >= seq:
             arm.count_step(record.clicks, len(record.clicks))
@@ -428,7 +469,7 @@ class State:
             self._reset_query(seq, arm, record.query, gone=record.gone)
 
     def _reset_query(self, seq: int, arm: Arm, name: str, *, gone: bool) -> None:
-        query = self.query(arm, name)
+        query = self.query(arm, name) if self.queries.holds((arm.owner, name)) else None
         if query is None or query.seq >= seq:
             return
         key = (arm.owner, name)
@@ -444,7 +485,7 @@ class State:
 
     def _imported(self, seq: int, record: Imported) -> None:
         arm = self._arm_of(record)
-        if arm is None:
+        if arm is None or not self.queries.holds((arm.owner, record.query)):
             return
         query = self.query(arm, record.query)
         if query is not None and query.seq >= seq:
@@ -483,11 +524,13 @@ class State:
     def snapshots(self, keys: Iterable[QueryKey]) -> list[Snapshot]:
         """Snapshots of the dirty ones of these queries, with the counts of the rankers."""
         self._check_whole()
-        more = [Snapshot(COUNTS, self.seq, counts_of(self.every_arm()))] if self._counts is None else []
-        if self._changes is None and not self.changes_stored:
+        more = []
+        if self._counts is None and self._counts_all:
+            more.append(Snapshot(COUNTS, self.seq, counts_of(self.every_arm())))
+        if self._changes is None and not self.changes_stored and self._counts_all:
             more.append(Snapshot(CHANGES, self.seq, changes_of(self.rankers)))
             self.changes_stored = True
-        return more + self.queries.snapshots(keys)
+        return more + self.queries.snapshots(keys, self.seq)
 
     def checkpoint(self) -> Snapshot:
         """A snapshot of all but the queries and the shared models."""
@@ -514,23 +557,40 @@ class State:
 
     def restore(self) -> None:
         """Go back to the last checkpoint, if there is one; the records after it are to be folded next."""
-        snapshot, counts = self._store.get_snapshot(CHECKPOINT), self._store.get_snapshot(COUNTS)
-        if counts is not None and counts.seq > (snapshot.seq if snapshot else 0):
-            self._counts = Counts.from_bytes(counts.seq, counts.body)
-        changes = self._store.get_snapshot(CHANGES)
-        if changes is not None and changes.seq > (snapshot.seq if snapshot else 0):
-            self._changes = SavedChanges.from_bytes(changes.seq, changes.body)
+        snapshot = self._store.get_snapshot(CHECKPOINT)
+        if self._counts_all:
+            first = snapshot.seq if snapshot else 0
+            counts, changes = self._store.get_snapshot(COUNTS), self._store.get_snapshot(CHANGES)
+            if counts is not None and counts.seq > first:
+                self._counts = Counts.from_bytes(counts.seq, counts.body)
+            if changes is not None and changes.seq > first:
+                self._changes = SavedChanges.from_bytes(changes.seq, changes.body)
+        while snapshot is not None:
+            checkpoint = Checkpoint.from_bytes(snapshot.body)
+            arms = [arm for ranker in checkpoint.rankers.values() for arm in ranker.every_arm() if arm.shared_seq]
+            models = [(arm, self._store.get_snapshot(shared_name(arm.owner))) for arm in arms]
+            again = self._store.get_snapshot(CHECKPOINT)
+            if again is None or again.seq == snapshot.seq:
+                break
+            snapshot = again  # another service has written one meanwhile, with other models
         if snapshot is not None:
             self.seq = snapshot.seq
-            self.clock, self.rankers, self.outdated, self.operations = Checkpoint.from_bytes(snapshot.body)
+            self.clock, self.rankers, self.outdated, self.operations = checkpoint
             self.needed = self.oldest
-            for arm in self.every_arm():
-                if arm.shared_seq:
-                    self._restore_shared(arm)
+            for arm, model in models:
+                self._restore_shared(arm, model)
 
-    def _restore_shared(self, arm: Arm) -> None:
+    def begin_again(self) -> None:
+        """Forget everything, and go back to the last checkpoint."""
+        self.seq, self.clock, self.needed, self._partial = 0, 0.0, 0, False
+        self.rankers, self.outdated, self.operations = {}, set(), []
+        self.impressions = Impressions(self._store)
+        if isinstance(self.queries, HeldQueries):
+            self.queries.clear()
+        self.restore()
+
+    def _restore_shared(self, arm: Arm, snapshot: Snapshot | None) -> None:
         try:
-            snapshot = self._store.get_snapshot(shared_name(arm.owner))
             if snapshot is None or snapshot.seq != arm.shared_seq:
                 raise ValueError("it is not the one that belongs to the checkpoint")
             model = SharedModel.from_bytes(snapshot.body)

@@ -73,6 +73,7 @@ class Service:
     def __init__(self, admin: str | None = None, **how: Any) -> None:
         self.metrics = Metrics()
         self.draining = False
+        self.position = None
         self.settings = ServerSettings(admin_key=admin, max_body=1000, **how)
         operations = [dataclasses.replace(operation, handler=echo) for operation in table()]
         operations += [Operation("GET", f"/wrong/{handler.__name__}", handler, Need.RANKER) for handler in WRONG]

@@ -90,7 +90,7 @@ def test_changes_that_could_not_be_written_are_written_later(harness: Harness, m
     harness.checkpoint()
     visits(harness, "q", 80, "c", users)
     put = harness.store.put_snapshots
-    monkeypatch.setattr(harness.store, "put_snapshots", lambda *_: (_ for _ in ()).throw(OSError("disk")))
+    monkeypatch.setattr(harness.store, "put_snapshots", lambda *_, **__: (_ for _ in ()).throw(OSError("disk")))
     with pytest.raises(OSError, match="disk"):
         harness.run(harness.service.maintenance.snapshot([("default", "q")]))
     monkeypatch.setattr(harness.store, "put_snapshots", put)

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,13 +33,13 @@ class _Slow(SQLiteStore):
         self.began = threading.Event()
         self.full = False
 
-    def put_snapshots(self, snapshots: Sequence[Snapshot], gone: Sequence[str] = ()) -> None:
+    def put_snapshots(self, snapshots: Sequence[Snapshot], gone: Sequence[str] = (), **how: Any) -> None:
         full, self.full = self.full, False
         self.began.set()
         assert self.go.wait(10)
         if full:
             raise StoreFull("the disk is full")
-        super().put_snapshots(snapshots, gone)
+        super().put_snapshots(snapshots, gone, **how)
 
 
 def run(path: Path, work: Callable[[Service, _Slow], Awaitable[None]]) -> None:

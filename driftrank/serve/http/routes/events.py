@@ -19,7 +19,7 @@ async def event(service: Service, request: Request) -> Response:
 
     As long as its records are in the log (see the setting retention).
     """
-    return json_response(event_state(service, request.path_params["ranker"], request.path_params["event_id"]))
+    return json_response(await event_state(service, request.path_params["ranker"], request.path_params["event_id"]))
 
 
 ROUTES = (

@@ -128,6 +128,7 @@ async def personalizer_rank(service: Service, request: Request) -> Response:
         raise Refused(409, "Event id taken", detail)
     p = chosen.propensity if isinstance(chosen.propensity, float) else 1.0
     left = max(0.0, 1.0 - p) / len(rest) if rest else 0.0
+    await service.hold(name, [query])
     below = [RankedAction(str(id_), left) for id_ in Introspection(service).best_first(name, query, rest, context)]
     order = iter([RankedAction(str(chosen.id), p), *below])
     # excluded actions keep their places

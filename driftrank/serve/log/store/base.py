@@ -11,12 +11,18 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import ClassVar, NamedTuple, Protocol, Self
 
+import msgspec
+
 from driftrank.reflection import Registry
 from driftrank.validation import check_choice, check_known
 
 #: ``full``: appended entries survive a power cut. ``relaxed``: they survive the end of the process, however sudden; a
 #: power cut may lose the last ones.
 DURABILITIES = ("full", "relaxed")
+
+
+#: above every number of an entry
+LAST = 2**63 - 1
 
 
 class LogEntry(NamedTuple):
@@ -59,8 +65,30 @@ class Damage(NamedTuple):
         return f"the log is cut before entry {self.seq}: {self.reason}. {number} {noun} cut off{kept}"
 
 
+_object = msgspec.json.Decoder(dict)
+
+
+def fault_of_entry(body: bytes, *, intact: bool) -> str | None:
+    """The fault of an entry, if it has one; ``intact``: its checksum is right."""
+    if not intact:
+        return "its checksum is wrong"
+    try:
+        _object.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return "it is not a JSON object"
+    return None
+
+
 class StoreError(OSError):
     """An operation that failed and changed nothing; the message is the reason, in one line."""
+
+
+class StoreUnknown(StoreError):
+    """The connection was lost, and with it the outcome: it may have been done. The same ids settle it later."""
+
+
+class LogCut(StoreError):
+    """Entries that were read are not in the log any more: whoever has read them must begin again."""
 
 
 class StoreFull(StoreError):
@@ -145,8 +173,11 @@ class Store(ABC):
         """Those of ``ids`` that are in the log."""
 
     @abstractmethod
-    def put_snapshots(self, snapshots: Sequence[Snapshot], gone: Sequence[str] = ()) -> None:
-        """Delete the snapshots named in ``gone``, then write these, replacing those of the same names."""
+    def put_snapshots(self, snapshots: Sequence[Snapshot], gone: Sequence[str] = (), *, before: int = LAST) -> None:
+        """Delete the snapshots named in ``gone`` with numbers below ``before``, then write these.
+
+        A snapshot replaces one of the same name, unless that has a higher number.
+        """
 
     @abstractmethod
     def get_snapshot(self, name: str) -> Snapshot | None:

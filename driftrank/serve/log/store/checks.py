@@ -21,10 +21,11 @@ import functools
 import itertools
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
-from driftrank.contracts import checks_in
+from driftrank.contracts import checks_in, require
 from driftrank.serve.log.store.base import LogEntry, Snapshot, Store, StoreDamaged, StoreError
+from driftrank.serve.log.store.checking import raises, same
 
 
 class Bench(Protocol):
@@ -55,18 +56,18 @@ def check_store(benches: Benches) -> None:
 def check_a_new_store_is_empty(benches: Benches) -> None:
     """It has no entries, no snapshots and no damage."""
     with benches().open() as store:
-        _same("last", store.last, 0)
-        _same("read", store.read(0), [])
-        _same("find", store.find(["a"]), {})
-        _same("names", store.snapshot_names(""), [])
-        _same("get_snapshot", store.get_snapshot("a"), None)
-        _same("verify", store.verify(0), None)
-        _same("forget", store.forget(10), 0)
-        _same("damage", store.damage, [])
-        _same("append of nothing", store.append([]), [])
+        same("last", store.last, 0)
+        same("read", store.read(0), [])
+        same("find", store.find(["a"]), {})
+        same("names", store.snapshot_names(""), [])
+        same("get_snapshot", store.get_snapshot("a"), None)
+        same("verify", store.verify(0), None)
+        same("forget", store.forget(10), 0)
+        same("damage", store.damage, [])
+        same("append of nothing", store.append([]), [])
         store.put_snapshots([])
-        _same("last", store.last, 0)
-        _require(store.size() >= 0, "its size is negative")
+        same("last", store.last, 0)
+        require(store.size() >= 0, "its size is negative")
 
 
 def check_numbers_ascend(benches: Benches) -> None:
@@ -75,32 +76,32 @@ def check_numbers_ascend(benches: Benches) -> None:
         numbers: list[int] = []
         for batch in (1, 3, 1000, 5000):
             settled = store.append([_entry(len(numbers) + i) for i in range(batch)])
-            _require(all(new for _, new in settled), f"of {batch} new entries some are not new")
+            require(all(new for _, new in settled), f"of {batch} new entries some are not new")
             numbers += [seq for seq, _ in settled]
-        _require(numbers[0] > 0, f"the first number is {numbers[0]}")
-        _require(all(a < b for a, b in itertools.pairwise(numbers)), "numbers do not ascend")
-        _same("last", store.last, numbers[-1])
-        _same("the log", _all(store), [LogEntry(seq, *_entry(i)) for i, seq in enumerate(numbers)])
+        require(numbers[0] > 0, f"the first number is {numbers[0]}")
+        require(all(a < b for a, b in itertools.pairwise(numbers)), "numbers do not ascend")
+        same("last", store.last, numbers[-1])
+        same("the log", _all(store), [LogEntry(seq, *_entry(i)) for i, seq in enumerate(numbers)])
 
 
 def check_an_id_is_settled_once(benches: Benches) -> None:
     """A known id is not appended again, in the same batch or in a later one; it keeps its number and body."""
     with benches().open() as store:
         (a, _), (b, _), again, (c, _) = store.append([("a", b'{"n":1}'), ("b", b"{}"), ("a", b'{"n":2}'), ("c", b"{}")])
-        _same("an id twice in a batch", again, (a, False))
-        _same("a batch of old ids", store.append([("c", b"{}"), ("a", b'{"n":3}')]), [(c, False), (a, False)])
+        same("an id twice in a batch", again, (a, False))
+        same("a batch of old ids", store.append([("c", b"{}"), ("a", b'{"n":3}')]), [(c, False), (a, False)])
         mixed = store.append([("d", b"{}"), ("b", b'{"n":4}'), ("e", b"{}"), ("d", b"{}")])
-        _same("what is new", [new for _, new in mixed], [True, False, True, False])
-        _same("the number of an old id", mixed[1][0], b)
-        _same("the number of an id twice in a batch", mixed[3][0], mixed[0][0])
-        _require(c < mixed[0][0] < mixed[2][0], f"numbers do not ascend: {mixed}")
-        _same("last", store.last, mixed[2][0])
-        _same("ids of the log", [entry.id for entry in _all(store)], ["a", "b", "c", "d", "e"])
-        _same("the body of a", store.find(["a"])["a"].body, b'{"n":1}')
+        same("what is new", [new for _, new in mixed], [True, False, True, False])
+        same("the number of an old id", mixed[1][0], b)
+        same("the number of an id twice in a batch", mixed[3][0], mixed[0][0])
+        require(c < mixed[0][0] < mixed[2][0], f"numbers do not ascend: {mixed}")
+        same("last", store.last, mixed[2][0])
+        same("ids of the log", [entry.id for entry in _all(store)], ["a", "b", "c", "d", "e"])
+        same("the body of a", store.find(["a"])["a"].body, b'{"n":1}')
         many = [_entry(i) for i in range(4000)]
         store.append(many[::2])
-        _same("new ones among many", [new for _, new in store.append([*many, *many])].count(True), 2000)
-        _same("ids of the log", len(_all(store)), 4005)
+        same("new ones among many", [new for _, new in store.append([*many, *many])].count(True), 2000)
+        same("ids of the log", len(_all(store)), 4005)
 
 
 def check_bodies_come_back_as_given(benches: Benches) -> None:
@@ -131,17 +132,17 @@ def check_bodies_come_back_as_given(benches: Benches) -> None:
     entries = [(id, bodies[i % len(bodies)]) for i, id in enumerate(ids)]
     with benches().open() as store:
         settled = store.append(entries)
-        _require(all(new for _, new in settled), "ids that differ are taken for the same")
-        _same("the log", [(entry.id, entry.body) for entry in _all(store)], entries)
-        _same("found", {id: entry.body for id, entry in store.find(ids).items()}, dict(entries))
+        require(all(new for _, new in settled), "ids that differ are taken for the same")
+        same("the log", [(entry.id, entry.body) for entry in _all(store)], entries)
+        same("found", {id: entry.body for id, entry in store.find(ids).items()}, dict(entries))
 
 
 def check_a_bad_entry_stops_its_batch(benches: Benches) -> None:
     """A body that is not UTF-8 is rejected, together with its batch."""
     with benches().open() as store:
-        _raises(ValueError, store.append, [("a", b"{}"), ("b", b'{"\xff":0}'), ("c", b"{}")])
-        _same("the log", _all(store), [])
-        _same("a batch after it", [new for _, new in store.append([("a", b"{}")])], [True])
+        raises(ValueError, store.append, [("a", b"{}"), ("b", b'{"\xff":0}'), ("c", b"{}")])
+        same("the log", _all(store), [])
+        same("a batch after it", [new for _, new in store.append([("a", b"{}")])], [True])
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -152,14 +153,14 @@ def check_reading_goes_on_where_it_stopped(benches: Benches) -> None:
     with benches().open() as store:
         store.append([_entry(i) for i in range(250)])
         whole = store.read(0)
-        _same("entries", len(whole), 250)
+        same("entries", len(whole), 250)
         pieces: list[LogEntry] = []
         while piece := store.read(pieces[-1].seq if pieces else 0, 37):
-            _require(len(piece) <= 37, f"{len(piece)} entries, the limit is 37")
+            require(len(piece) <= 37, f"{len(piece)} entries, the limit is 37")
             pieces += piece
-        _same("the pieces", pieces, whole)
-        _same("after the last", store.read(store.last), [])
-        _same("after the last but one", store.read(whole[-2].seq), whole[-1:])
+        same("the pieces", pieces, whole)
+        same("after the last", store.read(store.last), [])
+        same("after the last but one", store.read(whole[-2].seq), whole[-1:])
 
 
 def check_finding(benches: Benches) -> None:
@@ -167,10 +168,10 @@ def check_finding(benches: Benches) -> None:
     with benches().open() as store:
         store.append([_entry(i) for i in range(6000)])
         log = {entry.id: entry for entry in _all(store)}
-        _same("nothing asked", store.find([]), {})
-        _same("one of two", store.find(["nobody", _entry(5)[0]]), {_entry(5)[0]: log[_entry(5)[0]]})
-        _same("asked twice", store.find([_entry(5)[0]] * 2), {_entry(5)[0]: log[_entry(5)[0]]})
-        _same("all", store.find(list(log)), log)
+        same("nothing asked", store.find([]), {})
+        same("one of two", store.find(["nobody", _entry(5)[0]]), {_entry(5)[0]: log[_entry(5)[0]]})
+        same("asked twice", store.find([_entry(5)[0]] * 2), {_entry(5)[0]: log[_entry(5)[0]]})
+        same("all", store.find(list(log)), log)
 
 
 def check_reading_beside_writing(benches: Benches) -> None:
@@ -194,11 +195,11 @@ def check_reading_beside_writing(benches: Benches) -> None:
             at_work = writer.is_alive()
             seen += store.read(seen[-1].seq if seen else 0)
             snapshot = store.get_snapshot("s")
-            _require(len(seen) % 7 == 0, "a part of a batch is seen")
-            _require(snapshot is None or snapshot.body == b"%d" % snapshot.seq, "a part of a snapshot is seen")
+            require(len(seen) % 7 == 0, "a part of a batch is seen")
+            require(snapshot is None or snapshot.body == b"%d" % snapshot.seq, "a part of a snapshot is seen")
         writer.join()
-        _same("problems of the writer", problems, [])
-        _same("entries", [entry.id for entry in seen], [_entry(i)[0] for i in range(420)])
+        same("problems of the writer", problems, [])
+        same("entries", [entry.id for entry in seen], [_entry(i)[0] for i in range(420)])
 
 
 # -- durability --------------------------------------------------------------------------------------------------------
@@ -212,13 +213,13 @@ def check_everything_survives(benches: Benches) -> None:
         store.put_snapshots([Snapshot("a", 7, b"\x00\xff"), Snapshot("b", 9, b"")])
         log, last = _all(store), store.last
     with bench.open() as store:
-        _same("the log", _all(store), log)
-        _same("last", store.last, last)
-        _same("verify", store.verify(0), None)
-        _same("snapshot a", store.get_snapshot("a"), Snapshot("a", 7, b"\x00\xff"))
-        _same("snapshot b", store.get_snapshot("b"), Snapshot("b", 9, b""))
-        _same("an old id", store.append([_entry(3)]), [(log[3].seq, False)])
-        _same("damage", store.damage, [])
+        same("the log", _all(store), log)
+        same("last", store.last, last)
+        same("verify", store.verify(0), None)
+        same("snapshot a", store.get_snapshot("a"), Snapshot("a", 7, b"\x00\xff"))
+        same("snapshot b", store.get_snapshot("b"), Snapshot("b", 9, b""))
+        same("an old id", store.append([_entry(3)]), [(log[3].seq, False)])
+        same("damage", store.damage, [])
 
 
 def check_numbers_are_never_given_again(benches: Benches) -> None:
@@ -227,13 +228,13 @@ def check_numbers_are_never_given_again(benches: Benches) -> None:
     with bench.open() as store:
         store.append([_entry(i) for i in range(20)])
         last = store.last
-        _same("forgotten", store.forget(last + 1), 20)
-        _same("last", store.last, last)
+        same("forgotten", store.forget(last + 1), 20)
+        same("last", store.last, last)
     with bench.open() as store:
-        _same("last, opened again", store.last, last)
+        same("last, opened again", store.last, last)
         ((seq, new),) = store.append([_entry(3)])
-        _require(seq > last, f"number {seq} was given before")
-        _require(new, "the id of a forgotten entry is still taken")
+        require(seq > last, f"number {seq} was given before")
+        require(new, "the id of a forgotten entry is still taken")
 
 
 def check_forgetting(benches: Benches) -> None:
@@ -241,12 +242,12 @@ def check_forgetting(benches: Benches) -> None:
     with benches().open() as store:
         store.append([_entry(i) for i in range(50)])
         log = _all(store)
-        _same("forgotten at most 10", store.forget(log[30].seq, limit=10), 10)
-        _same("the log", _all(store), log[10:])
-        _same("forgotten up to 30", store.forget(log[30].seq), 20)
-        _same("nothing more", store.forget(log[30].seq), 0)
-        _same("the log", _all(store), log[30:])
-        _same("found", list(store.find([log[29].id, log[30].id])), [log[30].id])
+        same("forgotten at most 10", store.forget(log[30].seq, limit=10), 10)
+        same("the log", _all(store), log[10:])
+        same("forgotten up to 30", store.forget(log[30].seq), 20)
+        same("nothing more", store.forget(log[30].seq), 0)
+        same("the log", _all(store), log[30:])
+        same("found", list(store.find([log[29].id, log[30].id])), [log[30].id])
 
 
 def check_a_store_that_is_closed(benches: Benches) -> None:
@@ -261,7 +262,7 @@ def check_a_store_that_is_closed(benches: Benches) -> None:
         functools.partial(store.get_snapshot, "a"),
         functools.partial(store.forget, 1),
     ):
-        _raises(StoreError, call)
+        raises(StoreError, call)
 
 
 # -- snapshots ---------------------------------------------------------------------------------------------------------
@@ -273,16 +274,31 @@ def check_snapshots_replace_each_other(benches: Benches) -> None:
         names = [f"n{i:04}" for i in range(5000)]
         store.put_snapshots([Snapshot("x", 0, b"")])
         store.put_snapshots([Snapshot(name, i, b"%d" % i * 100) for i, name in enumerate(names)], gone=["x"])
-        _same("gone before many", store.get_snapshot("x"), None)
-        _same("one of many", store.get_snapshot("n0777"), Snapshot("n0777", 777, b"777" * 100))
+        same("gone before many", store.get_snapshot("x"), None)
+        same("one of many", store.get_snapshot("n0777"), Snapshot("n0777", 777, b"777" * 100))
         store.put_snapshots([Snapshot("n0001", 5, b"new"), Snapshot("n0002", 6, b"old"), Snapshot("n0002", 7, b"new")])
-        _same("replaced", store.get_snapshot("n0001"), Snapshot("n0001", 5, b"new"))
-        _same("twice in one call", store.get_snapshot("n0002"), Snapshot("n0002", 7, b"new"))
+        same("replaced", store.get_snapshot("n0001"), Snapshot("n0001", 5, b"new"))
+        same("twice in one call", store.get_snapshot("n0002"), Snapshot("n0002", 7, b"new"))
         store.put_snapshots([Snapshot("n0003", 8, b"back")], gone=["n0001", "n0003", "nobody"])
-        _same("gone", store.get_snapshot("n0001"), None)
-        _same("gone and put", store.get_snapshot("n0003"), Snapshot("n0003", 8, b"back"))
+        same("gone", store.get_snapshot("n0001"), None)
+        same("gone and put", store.get_snapshot("n0003"), Snapshot("n0003", 8, b"back"))
         store.put_snapshots([], gone=names)
-        _same("all gone", store.snapshot_names(""), [])
+        same("all gone", store.snapshot_names(""), [])
+
+
+def check_the_higher_number_wins(benches: Benches) -> None:
+    """Snapshots may be written out of order, and be deleted only up to a number."""
+    with benches().open() as store:
+        store.put_snapshots([Snapshot("a", 7, b"seven")])
+        store.put_snapshots([Snapshot("a", 5, b"five")])
+        same("an older one after it", store.get_snapshot("a"), Snapshot("a", 7, b"seven"))
+        store.put_snapshots([Snapshot("a", 7, b"again")])
+        same("one of the same number", store.get_snapshot("a"), Snapshot("a", 7, b"again"))
+        store.put_snapshots([Snapshot("b", 9, b"nine"), Snapshot("b", 8, b"eight")], gone=["a"], before=7)
+        same("one that is not old enough to go", store.get_snapshot("a"), Snapshot("a", 7, b"again"))
+        same("two in one call", store.get_snapshot("b"), Snapshot("b", 9, b"nine"))
+        store.put_snapshots([], gone=["a", "b"], before=8)
+        same("names", store.snapshot_names(""), ["b"])
 
 
 def check_names_of_snapshots(benches: Benches) -> None:
@@ -296,13 +312,13 @@ def check_names_of_snapshots(benches: Benches) -> None:
         store.put_snapshots([Snapshot(name, 0, b"") for name in reversed(names)])
         for prefix in ["", "a", "a/", "a/1", "A", "b", "c", "ä", "\ud7ff", top, f"a{top}", "a_", "a%", "a\0"]:
             wanted = [name for name in names if name.startswith(prefix) and name > ""]
-            _same(f"names with {prefix!r}", [n for n in store.snapshot_names(prefix) if n], wanted)
+            same(f"names with {prefix!r}", [n for n in store.snapshot_names(prefix) if n], wanted)
             paged: list[str] = []
             while page := store.snapshot_names(prefix, paged[-1] if paged else "", 2):
-                _require(len(page) <= 2, "a page is longer than its limit")
+                require(len(page) <= 2, "a page is longer than its limit")
                 paged += page
-            _same(f"pages of names with {prefix!r}", paged, wanted)
-            _same(f"names with {prefix!r} after b", store.snapshot_names(prefix, "b"), [n for n in wanted if n > "b"])
+            same(f"pages of names with {prefix!r}", paged, wanted)
+            same(f"names with {prefix!r} after b", store.snapshot_names(prefix, "b"), [n for n in wanted if n > "b"])
 
 
 # -- damage ------------------------------------------------------------------------------------------------------------
@@ -316,24 +332,24 @@ def check_a_damaged_entry_ends_the_log(benches: Benches) -> None:
         log, last = _all(store), store.last
     bench.spoil(log[20].seq)
     with bench.open() as store:
-        _same("what is read", store.read(0), log[:20])
-        _raises(StoreDamaged, store.read, log[19].seq)
-        _raises(StoreDamaged, store.find, [log[20].id])
-        _same("after the damage all is well", store.verify(log[20].seq), None)
+        same("what is read", store.read(0), log[:20])
+        raises(StoreDamaged, store.read, log[19].seq)
+        raises(StoreDamaged, store.find, [log[20].id])
+        same("after the damage all is well", store.verify(log[20].seq), None)
         damage = store.verify(0)
-        _require(damage is not None and damage.snapshot is None, "the damage is not reported")
+        require(damage is not None and damage.snapshot is None, "the damage is not reported")
         assert damage is not None
-        _same("where it is cut", damage.seq, log[20].seq)
-        _same("how many are cut off", damage.entries, 10)
-        _require(bool(damage.reason), "no reason is given")
-        _same("the damage on record", store.damage, [damage])
-        _same("the log", _all(store), log[:20])
-        _same("verify again", store.verify(0), None)
+        same("where it is cut", damage.seq, log[20].seq)
+        same("how many are cut off", damage.entries, 10)
+        require(bool(damage.reason), "no reason is given")
+        same("the damage on record", store.damage, [damage])
+        same("the log", _all(store), log[:20])
+        same("verify again", store.verify(0), None)
     with bench.open() as store:
-        _same("last", store.last, last)
+        same("last", store.last, last)
         settled = store.append([(log[25].id, b"{}"), ("z", b"{}")])
-        _require(all(new and seq > last for seq, new in settled), f"after the cut {settled} is given, {last} before")
-        _same("the log goes on", [entry.id for entry in _all(store)], [*(e.id for e in log[:20]), log[25].id, "z"])
+        require(all(new and seq > last for seq, new in settled), f"after the cut {settled} is given, {last} before")
+        same("the log goes on", [entry.id for entry in _all(store)], [*(e.id for e in log[:20]), log[25].id, "z"])
 
 
 def check_a_damaged_first_entry(benches: Benches) -> None:
@@ -343,10 +359,10 @@ def check_a_damaged_first_entry(benches: Benches) -> None:
         (first, _), *_ = store.append([_entry(0), _entry(1)])
     bench.spoil(first)
     with bench.open() as store:
-        _raises(StoreDamaged, store.read, 0)
+        raises(StoreDamaged, store.read, 0)
         damage = store.verify(0)
-        _same("the cut", damage and (damage.seq, damage.entries), (first, 2))
-        _same("the log", _all(store), [])
+        same("the cut", damage and (damage.seq, damage.entries), (first, 2))
+        same("the log", _all(store), [])
 
 
 def check_a_damaged_snapshot_is_none(benches: Benches) -> None:
@@ -357,38 +373,14 @@ def check_a_damaged_snapshot_is_none(benches: Benches) -> None:
     bench.spoil_snapshot("a")
     with bench.open() as store:
         for _ in range(2):
-            _same("the damaged one", store.get_snapshot("a"), None)
-        _same("the other", store.get_snapshot("b"), Snapshot("b", 4, b"state of b"))
-        _same("what is reported", [damage.snapshot for damage in store.damage], ["a"])
+            same("the damaged one", store.get_snapshot("a"), None)
+        same("the other", store.get_snapshot("b"), Snapshot("b", 4, b"state of b"))
+        same("what is reported", [damage.snapshot for damage in store.damage], ["a"])
         store.put_snapshots([Snapshot("a", 5, b"new")])
-        _same("a new one", store.get_snapshot("a"), Snapshot("a", 5, b"new"))
+        same("a new one", store.get_snapshot("a"), Snapshot("a", 5, b"new"))
 
 
 # -- helpers -----------------------------------------------------------------------------------------------------------
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise AssertionError(message)
-
-
-def _same(what: str, found: Any, wanted: Any) -> None:
-    if found != wanted:
-        raise AssertionError(f"{what}: is {_short(found)}, should be {_short(wanted)}")
-
-
-def _short(thing: Any) -> str:
-    text = repr(thing)
-    return text if len(text) <= 200 else f"{text[:200]}..."
-
-
-def _raises(kind: type[Exception], call: Callable[..., Any], *args: Any) -> None:
-    try:
-        answer = call(*args)
-    except kind as error:
-        _require("\n" not in str(error) and bool(str(error)), f"its message is not one line: {error}")
-    else:
-        raise AssertionError(f"no {kind.__name__}, but {_short(answer)}")
 
 
 def _entry(i: int) -> tuple[str, bytes]:

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import msgspec
-
 from driftrank.serve.log.store.base import (
     DURABILITIES,
+    LAST,
     Damage,
     LogEntry,
     Snapshot,
@@ -21,6 +20,7 @@ from driftrank.serve.log.store.base import (
     StoreDamaged,
     StoreError,
     StoreReadOnly,
+    fault_of_entry,
 )
 from driftrank.serve.log.store.lock import FileLock
 from driftrank.serve.log.store.sqlite_file import (
@@ -50,8 +50,6 @@ from driftrank.serve.log.store.sqlite_statements import (
 )
 from driftrank.serve.log.store.sqlite_wal import WalMover
 from driftrank.validation import check_choice
-
-_object = msgspec.json.Decoder(dict)
 
 #: snapshots of one statement at most: a compiled statement keeps its last parameters in memory
 _MAX_SNAPSHOTS = 256
@@ -152,14 +150,14 @@ class SQLiteStore(Store):
         self.last = max([self.last, *(seq for seq, new in settled if new)])
         return settled
 
-    def put_snapshots(self, snapshots: Sequence[Snapshot], gone: Sequence[str] = ()) -> None:
+    def put_snapshots(self, snapshots: Sequence[Snapshot], gone: Sequence[str] = (), *, before: int = LAST) -> None:
         rows: list[Any] = []
         for name, seq, body in snapshots:
             rows += (name, seq, checksum(seq, name.encode(), body), body)
         with self._writing, self._errors():
             with self._transaction() if gone else contextlib.nullcontext():  # one statement is atomic by itself
                 for names in parts(gone):
-                    self._writer.execute(delete_snapshots(capacity(len(names))), padded(names, 1))
+                    self._writer.execute(delete_snapshots(capacity(len(names))), [*padded(names, 1), before])
                 self._insert(upsert_snapshots, rows, _MAX_SNAPSHOTS)
             self._bound_wal(sum(len(body) for _, _, body in snapshots))
 
@@ -399,14 +397,7 @@ class _Broken(Exception):
 
 
 def _fault(seq: Any, id: Any, crc: Any, body: Any) -> str | None:
-    """The fault of an entry, if it has one."""
-    if not intact(seq, id, crc, body):
-        return "its checksum is wrong"
-    try:
-        _object.decode(body)
-    except (msgspec.DecodeError, RecursionError):
-        return "it is not a JSON object"
-    return None
+    return fault_of_entry(body, intact=intact(seq, id, crc, body))
 
 
 def _size(path: Path) -> int:

@@ -42,6 +42,7 @@ def upsert_snapshots(n: int) -> str:
     return (
         f"INSERT OR IGNORE INTO snapshots VALUES {', '.join(['(?, ?, ?, ?)'] * n)}"
         " ON CONFLICT (name) DO UPDATE SET seq = excluded.seq, crc = excluded.crc, body = excluded.body"
+        " WHERE snapshots.seq <= excluded.seq"
     )
 
 
@@ -52,7 +53,7 @@ def select_by_id(columns: str, n: int) -> str:
 
 @cache
 def delete_snapshots(n: int) -> str:
-    return f"DELETE FROM snapshots WHERE name IN ({_marks(n)})"
+    return f"DELETE FROM snapshots WHERE name IN ({_marks(n)}) AND seq < ?"
 
 
 def end_of_prefix(prefix: str) -> Any:

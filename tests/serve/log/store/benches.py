@@ -9,7 +9,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from driftrank.serve.log.store.postgres import PostgresStore
 from driftrank.serve.log.store.sqlite import SQLiteStore
+from tests.postgres import Cluster
 
 
 class SQLiteBench:
@@ -32,6 +34,23 @@ class SQLiteBench:
     def run(self, statement: str, *parameters: Any) -> list[Any]:
         with closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
             return connection.execute(statement, parameters).fetchall()
+
+
+class PostgresBench:
+    """A store in a schema of its own."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster, self.url = cluster, cluster.url()
+        self.schema = self.url.partition("schema=")[2]
+
+    def open(self, **settings: Any) -> PostgresStore:
+        return PostgresStore(self.url, **settings)
+
+    def spoil(self, seq: int) -> None:
+        self.cluster.run(f"UPDATE {self.schema}.log SET body = body || ' ' WHERE seq = %s", seq)
+
+    def spoil_snapshot(self, name: str) -> None:
+        self.cluster.run(f"UPDATE {self.schema}.snapshots SET body = body || ' ' WHERE name = %s", name.encode())
 
 
 def sqlite_benches(folder: Path, kind: type[SQLiteStore] = SQLiteStore) -> Callable[[], SQLiteBench]:

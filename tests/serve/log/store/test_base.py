@@ -5,12 +5,13 @@ import os
 import pytest
 
 from driftrank.serve.log.store.base import Damage, Store, StoreError, StoreFull, open_store, store_at, stores
+from driftrank.serve.log.store.postgres import PostgresStore
 from driftrank.serve.log.store.sqlite import SQLiteStore
 
 
 def test_a_store_is_found_by_the_scheme_of_its_address(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert stores() == {"sqlite": SQLiteStore}
+    assert stores() == {"postgresql": PostgresStore, "sqlite": SQLiteStore}
     assert store_at("sqlite:///a.db") is SQLiteStore
     with open_store("sqlite:///a.db") as store:
         assert isinstance(store, Store)
@@ -31,7 +32,7 @@ def test_a_relative_path_does_not_change_with_the_working_directory(tmp_path, mo
     ("url", "message"),
     [
         ("a.db", "store='a.db': must be an address such as sqlite:///driftrank.db"),
-        ("sqlit:///a.db", "unknown kind of store 'sqlit'; did you mean sqlite.*Known: sqlite"),
+        ("sqlit:///a.db", "unknown kind of store 'sqlit'; did you mean sqlite.*Known: postgresql, sqlite"),
         ("sqlite://a.db", "store='sqlite://a.db': must be sqlite:///relative/path or sqlite:////absolute/path"),
         ("sqlite:///", "store='sqlite:///': must be"),
     ],

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from driftrank.serve.log.store.base import stores
 from driftrank.serve.log.store.checks import CHECKS, check_store
+from driftrank.serve.log.store.shared_checks import SHARED_CHECKS
 from driftrank.serve.log.store.sqlite import SQLiteStore
-from tests.serve.log.store.benches import sqlite_benches
-
-BENCHES = {"sqlite": sqlite_benches}
+from tests.serve.log.store.benches import PostgresBench, sqlite_benches
 
 
-def test_every_backend_has_a_bench():
-    assert set(BENCHES) == set(stores())
+def _benches(scheme, request):
+    if scheme == "sqlite":
+        return sqlite_benches(request.getfixturevalue("tmp_path"))
+    assert scheme == "postgresql", "a new backend needs a bench"
+    return functools.partial(PostgresBench, request.getfixturevalue("postgres"))
 
 
 @pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("scheme", BENCHES)
-def test_contract(scheme, check, tmp_path):
-    CHECKS[check](BENCHES[scheme](tmp_path))
+@pytest.mark.parametrize("scheme", stores())
+def test_contract(scheme, check, request):
+    CHECKS[check](_benches(scheme, request))
 
 
 def test_all_at_once(tmp_path):
@@ -60,7 +64,7 @@ class _Silent(SQLiteStore):
 class _Locked(SQLiteStore):
     """Does not write snapshots."""
 
-    def put_snapshots(self, snapshots, gone=()):
+    def put_snapshots(self, snapshots, gone=(), *, before=0):
         raise OSError("not now")
 
 
@@ -96,3 +100,8 @@ def test_other_errors_are_failures_too():
 
     with pytest.raises(AssertionError, match="nowhere: finding: KeyError"):
         CHECKS["finding"](nowhere)
+
+
+@pytest.mark.parametrize("check", SHARED_CHECKS)
+def test_contract_of_several_services(check, postgres):
+    SHARED_CHECKS[check](functools.partial(PostgresBench, postgres))

@@ -1,0 +1,67 @@
+"""Copy a store into one that several services can use: entries keep their numbers, which ids contain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from driftrank.serve.log.entries import entry_of
+from driftrank.serve.log.records import Activated, Clicked, Final, Ranked, decode
+from driftrank.serve.log.store.base import LogEntry, Store, open_store
+from driftrank.serve.log.store.shared import NewEntry, SharedStore
+
+_CHUNK = 2_000
+
+
+class Copied(NamedTuple):
+    """The result of a copy."""
+
+    entries: int
+    snapshots: int
+
+
+def copy_store(source: str, target: str, progress: Callable[[int], None] = lambda entries: None) -> Copied:
+    """Copy the log and the snapshots of a store that no service uses. A copy that was interrupted goes on."""
+    with open_store(source) as old, open_store(target) as new:
+        if not isinstance(new, SharedStore):
+            raise ValueError(f"target={target!r}: must be a store of several services, such as postgresql://host/db")
+        begun = new.read(0, 1)
+        if begun and begun != old.read(0, 1):
+            raise ValueError(f"target={target!r}: must be empty, or a part of the same log")
+        entries, place = 0, _Places()
+        after = 0
+        while chunk := old.read(after, _CHUNK):
+            after = chunk[-1].seq
+            new.restore([(entry.seq, place(entry)) for entry in chunk])
+            entries += len(chunk)
+            progress(entries)
+        new.skip(old.last)
+        return Copied(entries, _copy_snapshots(old, new))
+
+
+def _copy_snapshots(old: Store, new: Store) -> int:
+    copied, last = 0, ""
+    while names := old.snapshot_names("", last, 100):
+        last = names[-1]
+        found = [old.get_snapshot(name) for name in names]
+        new.put_snapshots([snapshot for snapshot in found if snapshot is not None])
+        copied += len(found)
+    return copied
+
+
+class _Places:
+    """Finds for every entry of a log the query and the impression that it is about."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, Ranked] = {}  # impressions without an end, by number; only what is needed of them
+
+    def __call__(self, entry: LogEntry) -> NewEntry:
+        record = decode(entry.body)
+        if isinstance(record, Ranked):
+            slim = Ranked(record.ranker, record.query, record.event_id, record.time, 0, [], "", 0, arm=record.arm)
+            self._open[entry.seq] = slim
+        elif isinstance(record, Final | Clicked | Activated):
+            impression = int(entry.id.split("/")[2])
+            about = self._open.pop(impression, None) if isinstance(record, Final) else self._open.get(impression)
+            return entry_of(entry.id, entry.body, record, about, impression)
+        return entry_of(entry.id, entry.body, record)

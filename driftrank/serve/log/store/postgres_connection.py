@@ -1,0 +1,166 @@
+"""Connections to PostgreSQL: opened again after a loss, and the meaning of its errors."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from driftrank.extras import need
+from driftrank.serve.log.store.base import StoreError, StoreFull, StoreReadOnly, StoreUnknown
+
+if TYPE_CHECKING:
+    from psycopg import Connection, Error
+
+T = TypeVar("T")
+
+#: states in which the same statement may succeed later, perhaps on another host: the server is shutting down, has
+#: crashed, is starting, or is a standby. "OperationalError" alone is also that of an index row that is too large.
+_LATER = {"57P01", "57P02", "57P03", "25006", "08000", "08001", "08003", "08004", "08006", "08P01"}
+#: of connections, unless the address says otherwise: a dead host is noticed in seconds
+_DEFAULTS = {
+    "connect_timeout": "3", "keepalives_idle": "5", "keepalives_interval": "2", "keepalives_count": "2",
+    "tcp_user_timeout": "8000", "target_session_attrs": "read-write", "application_name": "driftrank",
+}  # fmt: skip
+_SCHEMA = "driftrank"
+
+
+class Address:
+    """The address of a store: ``postgresql://user@host,host/database?schema=name``.
+
+    >>> address = Address("postgresql://me:secret@a,b:5433/shop?schema=test")
+    >>> address.schema, str(address)
+    ('test', 'postgresql://me@a,b:5433/shop?schema=test')
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        options = dict(parse_qsl(parts.query, keep_blank_values=True))
+        self.schema = options.pop("schema", _SCHEMA)
+        if not self.schema or len(self.schema.encode()) > 63 or "\0" in self.schema or self.schema.startswith("pg_"):
+            raise ValueError(f"schema={self.schema!r}: must be the name of a schema, of at most 63 bytes")
+        user, at, hosts = parts.netloc.rpartition("@")
+        self._shown = f"{parts.scheme}://{user.partition(':')[0]}{at}{hosts}{parts.path}?schema={self.schema}"
+        self.conninfo = urlunsplit(parts._replace(query=urlencode(_DEFAULTS | options), fragment=""))
+
+    def __str__(self) -> str:
+        """Without the password."""
+        return self._shown
+
+    @property
+    def quoted(self) -> str:
+        """The schema, for statements; also where they are formatted with parameters."""
+        return '"' + self.schema.replace('"', '""').replace("%", "%%") + '"'
+
+
+class Link:
+    """A connection, used by one thread at a time.
+
+    Parameters
+    ----------
+    address
+        The database.
+    patience
+        Seconds for which work is tried again after the connection was lost.
+    connected
+        Called with every new connection.
+    """
+
+    def __init__(
+        self, address: Address, patience: float, connected: Callable[[Connection[Any]], None] = lambda connection: None
+    ) -> None:
+        need("postgres", "psycopg")
+        self.address = address
+        self.lost = 0  #: connections
+        self._patience = patience
+        self._connected = connected
+        self._connection: Connection[Any] | None = None
+        self._lock = threading.RLock()
+        self._closed = False
+        self._unreplicated = False
+
+    def run(self, work: Callable[[Connection[Any]], T]) -> T:
+        """Call ``work`` with the connection, again after a loss. Raises :class:`StoreUnknown` if that lasts."""
+        import psycopg
+
+        with self._lock:
+            end, pause = time.monotonic() + self._patience, 0.02
+            while True:
+                if self._closed:
+                    raise StoreError(f"{self.address}: the store is closed")
+                try:
+                    if self._connection is None:
+                        self._connect()
+                    assert self._connection is not None
+                    self._unreplicated = False
+                    result = work(self._connection)
+                    if self._unreplicated:
+                        raise psycopg.OperationalError("the wait for the standby was cancelled")
+                    return result
+                except psycopg.Error as error:
+                    if not (self._unreplicated or self._is_lost(error)):
+                        raise self._meaning(error) from error
+                    self.lost += 1
+                    self._disconnect()
+                    if time.monotonic() + pause > end:
+                        raise StoreUnknown(f"{self.address}: cannot be reached: {_line(error)}") from error
+                except BaseException:
+                    self._disconnect()  # in the middle of something
+                    raise
+                time.sleep(pause)
+                pause = min(0.5, 2 * pause)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            self._disconnect()
+
+    def _connect(self) -> None:
+        import psycopg
+
+        connection = psycopg.connect(self.address.conninfo, autocommit=True)
+        try:
+            connection.prepare_threshold = 1
+            connection.add_notice_handler(self._notice)
+            self._connected(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _notice(self, diagnostic: Any) -> None:
+        """A wait for a standby that was cancelled is answered as a success; the standby may not have it."""
+        if diagnostic.sqlstate == "01000" and "synchronous replication" in (diagnostic.message_primary or ""):
+            self._unreplicated = True
+
+    def _is_lost(self, error: Error) -> bool:
+        import psycopg
+
+        if self._connection is None:  # it could not be opened
+            return isinstance(error, psycopg.OperationalError) and not _hopeless(error)
+        return self._connection.closed or self._connection.broken or error.sqlstate in _LATER
+
+    def _meaning(self, error: Error) -> StoreError:
+        text = f"{self.address}: {_line(error)}"
+        if error.sqlstate in ("53100", "53200"):
+            return StoreFull(f"{self.address}: the disk or the memory of the database is full")
+        if error.sqlstate in ("42501", "25006"):
+            return StoreReadOnly(text)
+        return StoreError(text)
+
+
+def _hopeless(error: Error) -> bool:
+    """True if a connection will not be accepted later either."""
+    text = str(error)
+    return any(sign in text for sign in ("authentication failed", "does not exist", "no pg_hba.conf entry"))
+
+
+def _line(error: Error) -> str:
+    return " ".join((str(error) or type(error).__name__).split())

@@ -1,0 +1,147 @@
+"""The interface of stores that several services write to at the same time."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import ClassVar, NamedTuple
+
+from driftrank.serve.log.store.base import LogEntry, Snapshot, Store
+
+
+class NewEntry(NamedTuple):
+    """An entry to be appended. What is not its id or body is for finding it; nothing else depends on it."""
+
+    id: str
+    body: bytes
+    key: int = 0  #: of the query that it is about: 64 bits, signed; 0: of no query
+    impression: int = 0  #: the entry of the impression that it is about; 0: of none, or that entry itself
+    time: float = 0.0  #: of the record
+    arm: int = 0  #: of the snapshot that it changes; 0: of none, or of all with this key
+
+
+class Appended(NamedTuple):
+    """The result of an append."""
+
+    base: int  #: the last entry before these; all up to it can be read
+    settled: list[tuple[int, bool]]  #: as of :meth:`Store.append`; number 0: about an impression that is forgotten
+
+
+class Wanted(NamedTuple):
+    """A query to be loaded."""
+
+    name: str  #: of its snapshot
+    key: int
+    since: int  #: snapshots and entries from before do not count
+
+
+class Loaded(NamedTuple):
+    """A query as the store has it."""
+
+    snapshot: Snapshot | None
+    #: of its key, ascending: those after the snapshot and, of the impressions that these are about, the older ones, too
+    entries: list[LogEntry]
+
+
+class Node(NamedTuple):
+    """A service that uses the store."""
+
+    name: str
+    url: str  #: at which it listens
+    seq: int  #: the last entry that it has taken in
+    seconds: float  #: since it said so
+    keeper: bool  #: it holds the lease of the keeper
+
+
+class SharedStore(Store):
+    """A store that several services have open. Entries can be read in the order of their numbers: none appears with a
+    number below one that was read before.
+
+    A snapshot is valid up to its number: it contains all entries of its key up to there.
+    """
+
+    abstract: ClassVar[bool] = True
+
+    doubts: int  #: appends whose connection was lost, so that ids had to settle their outcome
+
+    def append(self, entries: Sequence[tuple[str, bytes]]) -> list[tuple[int, bool]]:
+        return self.append_entries([NewEntry(*entry) for entry in entries]).settled
+
+    @abstractmethod
+    def append_entries(self, entries: Sequence[NewEntry]) -> Appended:
+        """Append entries; as :meth:`append`, those of other services are in the log, too.
+
+        If the connection is lost, the outcome is settled by the ids: entries that are found with the very same bodies
+        are these. Raises :class:`StoreUnknown` if it could not be settled.
+        """
+
+    @abstractmethod
+    def restore(self, entries: Sequence[tuple[int, NewEntry]]) -> None:
+        """Write entries of another store with the numbers that they have there; those that are here stay."""
+
+    @abstractmethod
+    def skip(self, seq: int) -> None:
+        """Assign no number up to ``seq`` any more."""
+
+    @abstractmethod
+    def follow(self, after: int, until: int | None = None, limit: int = 5_000) -> list[LogEntry]:
+        """As :meth:`read`, up to an entry. Raises :class:`LogCut` if entries that were read before are gone, or if
+        entries after ``after`` are forgotten already.
+        """
+
+    @abstractmethod
+    def numbered(self, seqs: Sequence[int]) -> list[LogEntry]:
+        """The entries with these numbers, ascending, without those that are gone or damaged."""
+
+    @abstractmethod
+    def load(self, wanted: Sequence[Wanted], until: int) -> list[Loaded]:
+        """Queries as of entry ``until``, all read at one time. A snapshot may be ahead of it: then it is too early."""
+
+    @abstractmethod
+    def cover(self, until: int, limit: int = 10_000) -> Mapping[int, LogEntry] | None:
+        """Look at the next ``limit`` entries up to ``until``: the arms that no snapshot covers, each with an entry that
+        names its query. If all are covered, the next call goes on after these entries; None: there are no more.
+        """
+
+    @abstractmethod
+    def covered(self) -> int:
+        """All entries up to here are covered by snapshots, and so are those about older impressions."""
+
+    @abstractmethod
+    def count(self, prefix: str) -> int:
+        """The number of snapshots with a body whose names begin with ``prefix``."""
+
+    @abstractmethod
+    def clock(self) -> float:
+        """The time of the store, in seconds since 1970. Entries whose times are seconds ahead of it are refused."""
+
+    @abstractmethod
+    def lease(self, name: str, node: str, seconds: float) -> bool:
+        """Take a lease, or prolong it; False if another node has it. It ends after a time of the store's clock."""
+
+    @abstractmethod
+    def announce(self, node: str, url: str, seq: int) -> None:
+        """Say that a service is there; for people."""
+
+    @abstractmethod
+    def nodes(self) -> list[Node]:
+        """The services that said so lately."""
+
+
+def query_key(name: str) -> int:
+    """The key of the query with a snapshot of this name, ``q/ranker/query`` or ``q/ranker@arm/query``, which is that of
+    all arms; 0 of any other name.
+    """
+    kind, _, rest = name.partition("/")
+    owner, _, query = rest.partition("/")
+    return _hash(f"q/{owner.partition('@')[0]}/{query}") if kind == "q" else 0
+
+
+def arm_key(name: str) -> int:
+    """The key of the query of one arm with a snapshot of this name; 0 of any other name."""
+    return _hash(name) if name.startswith("q/") else 0
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little", signed=True) or 1

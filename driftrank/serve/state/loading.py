@@ -1,0 +1,81 @@
+"""Load a query of a shared log: its snapshot, and the records after it, folded as they were where it was held."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from driftrank.serve.log.records import Activated, Clicked, Final, Ranked, Record, decode
+from driftrank.serve.log.store.base import LogEntry, Snapshot
+from driftrank.serve.log.store.shared import Loaded
+from driftrank.serve.state.arms import Arm
+from driftrank.serve.state.held_queries import HeldQueries
+from driftrank.serve.state.query import Query
+from driftrank.serve.state.ranker import Ranker
+from driftrank.serve.state.state import UNCOUNTED, State
+
+_log = logging.getLogger("driftrank.serve")
+
+
+class _Nothing:
+    """A store with nothing in it: all that the records are about is among them."""
+
+    def read(self, after: int, limit: int = 10_000) -> list[LogEntry]:
+        return []
+
+    def find(self, ids: Sequence[str]) -> dict[str, LogEntry]:
+        return {}
+
+    def get_snapshot(self, name: str) -> Snapshot | None:
+        return None
+
+
+def load_query(ranker: Ranker, arm: Arm, name: str, loaded: Loaded) -> Query | None:
+    """The query of an arm as it is after the last of its entries; None if it does not exist.
+
+    Each record is folded by :class:`State` itself, with the settings that the ranker had then. Entries up to the
+    snapshot are there for their impressions only.
+    """
+    state = State(_Nothing(), UNCOUNTED, HeldQueries)
+    state.replaying = True
+    assert isinstance(state.queries, HeldQueries)
+    state.rankers[ranker.name] = then = ranker.for_query()
+    key, after = (arm.owner, name), loaded.snapshot.seq if loaded.snapshot else arm.since
+    for entry in loaded.entries:
+        record = decode(entry.body)
+        if not _is_about(state, record, name):  # another query whose key is the same by chance
+            continue
+        if entry.seq > after and not state.queries.holds(key):
+            state.queries.install(key, _saved(key, loaded.snapshot))
+        then.go_back(entry.seq, ranker)
+        state.apply(entry.seq, record)
+    if not state.queries.holds(key):
+        return _saved(key, loaded.snapshot)
+    return state.queries.get(key, 0)
+
+
+def _is_about(state: State, record: Record, name: str) -> bool:
+    if isinstance(record, Activated | Clicked | Final):
+        ranker = state.rankers.get(record.ranker)
+        impression = None if ranker is None else state.cached_impression(ranker, record.event_id)
+        return impression is not None
+    return getattr(record, "query", None) == name and record.ranker in state.rankers
+
+
+def _saved(key: tuple[str, str], snapshot: Snapshot | None) -> Query | None:
+    if snapshot is None or not snapshot.body:
+        return None
+    try:
+        return Query.from_bytes(snapshot.body)
+    except ValueError as error:  # a version of the policy that is unknown here
+        _log.error("query %r of ranker %s is reset: cannot use its snapshot: %s", key[1], key[0], error)
+        return None
+
+
+def opened_lists(records: Sequence[Record]) -> list[tuple[str, str]]:
+    """The rankers and event ids of impressions that these records are about, without those that are among them."""
+    inside = {(record.ranker, record.event_id) for record in records if isinstance(record, Ranked)}
+    about = {
+        (record.ranker, record.event_id): None for record in records if isinstance(record, Activated | Clicked | Final)
+    }
+    return [one for one in about if one not in inside]

@@ -1,0 +1,368 @@
+"""Several services on one log."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+
+import pytest
+
+from driftrank.serve.http.problems import Refused
+from driftrank.serve.log.records import Final, decode
+from driftrank.serve.log.store.base import StoreUnknown
+from driftrank.serve.maintenance import _end
+from driftrank.serve.state.ranker import Ranker
+from driftrank.serve.transfer import Transfer
+from driftrank.wire import RankerSettings, RankRequest
+from tests.serve.nodes import Nodes, differences
+
+RANKER = {"policy": "CascadeUCB1", "k": 3, "wait": 600}
+BRIEF = {"default": RankerSettings(**RANKER | {"wait": 0.2})}
+
+
+@pytest.fixture
+def nodes(postgres):
+    with Nodes(postgres.url(), ranker=RANKER) as nodes:
+        yield nodes
+        assert not nodes.differences()
+
+
+def test_a_click_on_one_node_is_learnt_by_all(nodes):
+    a, b = nodes[0], nodes[1]
+    answer = nodes.run(a.list_of("q", "e1"))
+    assert nodes.run(b.click("e1", 1)).outcome == "counted"
+    assert nodes.run(a.click("e1", 1)).outcome == "duplicate"
+    nodes.level()
+    for node in (a, b):
+        nodes.run(node.hold("default", ["q"]))
+        query = node.state.query(node.state.rankers["default"], "q")
+        assert (query.steps, query.clicks) == (1, 1)
+    assert nodes.run(b.list_of("q", "e1")) == answer  # the same request, elsewhere
+    with pytest.raises(Refused, match="was used for another query"):
+        nodes.run(b.list_of("other", "e1"))
+
+
+def test_two_nodes_that_end_a_list_at_the_same_time(nodes):
+    a, b = nodes[0], nodes[1]
+    nodes.run(a.list_of("q", "e"))
+
+    async def both():
+        return await asyncio.gather(a.click("e", 1), b.click("e", 2), a.click("e", 1), b.click("e", 2))
+
+    outcomes = sorted(result.outcome for result in nodes.run(both()))
+    assert outcomes == ["counted", "duplicate", "refused", "refused"]
+
+
+def test_rankers_are_those_of_all_nodes(nodes):
+    a, b = nodes[0], nodes[1]
+    nodes.run(b.put_ranker("shop", RankerSettings(policy="CascadeUCB1", k=2)))
+    nodes.level()
+    (answer,) = nodes.run(a.rank("shop", [RankRequest("q", list("abc"), event_id="x")]))
+    assert len(answer.items) == 2
+    nodes.run(a.put_ranker("shop", RankerSettings(policy="CascadeUCB1", k=3)))
+    nodes.run(b.reset("shop", "q"))
+    nodes.run(a.delete_ranker("shop"))
+    nodes.level()
+    with pytest.raises(Refused, match="no such ranker"):
+        nodes.run(b.rank("shop", [RankRequest("q", list("abc"))]))
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_collected_clicks_that_the_keeper_does_not_know_yet_count(postgres, known):
+    with Nodes(postgres.url(), ranker=RANKER | {"second_click": "update"}) as nodes:
+        a, b = nodes[0], nodes[1]
+        nodes.run(a.list_of("q", "e"))
+        if known:
+            assert nodes.run(b.click("e", 1)).outcome == "collected"
+            nodes.level()
+        ranker = a.state.rankers["default"]
+        end = _end(ranker, a.state.impression(ranker, "e"), a.now())  # of the feedback window
+        assert nodes.run(b.click("e", 3)).outcome == "collected"
+        nodes.run(a.append([end]))
+        nodes.level()
+        for node in (a, b):
+            found = nodes.run(node.impressions(node.state.rankers["default"], ["e"]))["e"]
+            assert found.final.clicks == ([1, 3] if known else [3])
+        assert nodes.run(b.click("e", 3, *([1] * known))).outcome == "duplicate"
+        assert not nodes.differences()
+
+
+def test_an_export_has_what_other_nodes_have_learnt(nodes):
+    a, b = nodes[0], nodes[1]
+    nodes.run(a.list_of("q", "e"))
+    nodes.run(a.click("e", 1))
+    nodes.level()
+
+    async def states() -> dict[str, bytes]:
+        return {query: state async for query, state in Transfer(b).export("default")}
+
+    assert nodes.run(states())["q"] == a.state.queries["default", "q"].to_bytes()
+
+
+def test_activation_on_another_node(nodes):
+    a, b = nodes[0], nodes[1]
+    nodes.run(a.list_of("q", "e", defer=True))
+    assert nodes.run(b.click("e", 1)).outcome == "inactive"
+    assert nodes.run(b.activate("e", ["default"])).outcome == "activated"
+    assert nodes.run(a.activate("e", ["default"])).outcome == "duplicate"
+    assert nodes.run(a.click("e", 1)).outcome == "counted"
+    nodes.run(b.click("unknown", shown=0))  # taken back before it came
+    nodes.run(a.list_of("q", "unknown"))
+    assert nodes.run(b.click("unknown", 1)).outcome == "refused"
+
+
+def test_settings_of_a_file_are_written_once(postgres):
+    settings = {"rankers": {"shop": RankerSettings(policy="CascadeUCB1", k=2)}}
+    with Nodes(postgres.url(), 1, **settings) as nodes:
+        first = len(nodes.log())
+        nodes.start(1)
+        nodes.start(2)
+        assert len(nodes.log()) == first == 2
+        nodes.run(nodes[0].delete_ranker("shop"))
+        nodes.start(1)
+        assert "shop" in nodes[1].state.rankers
+
+
+def test_a_node_that_was_away_takes_in_what_it_missed(nodes):
+    for n in range(5):
+        nodes.run(nodes[0].list_of(f"q{n % 2}", f"e{n}"))
+    nodes.run(nodes[0].maintenance.checkpoint())
+    nodes.run(nodes[1].crash())
+    for n in range(5, 12):
+        nodes.run(nodes[0].list_of(f"q{n % 2}", f"e{n}"))
+        nodes.run(nodes[0].click(f"e{n}", 1 + n % 3))
+    nodes.start(1)
+    assert nodes.run(nodes[1].click("e11", 2 + 1 % 3)).outcome in ("duplicate", "refused")
+    assert nodes.run(nodes[1].click("e3", 1)).outcome == "counted"
+
+
+def test_the_keeper_is_one_and_another_follows(postgres):
+    with Nodes(postgres.url(), ranker=RANKER | {"wait": 1}) as nodes:
+        for node in nodes.nodes:
+            nodes.run(node.maintenance.renew_lease())
+        assert [node.maintenance.keeper for node in nodes.nodes].count(True) == 1
+        one = next(node for node in nodes.nodes if node.maintenance.keeper)
+        other = next(node for node in nodes.nodes if node is not one)
+        nodes.run(other.list_of("q", "e"))
+        nodes.run(one.stop())  # gives the lease back
+        nodes.run(other.maintenance.renew_lease())
+        assert other.maintenance.keeper
+        nodes.run(_ended(other, "e"))
+
+
+async def _ended(node, event):
+    for _ in range(300):
+        found = (await node.impressions(node.state.rankers["default"], [event]))[event]
+        if found.final is not None:
+            assert found.final.how == "silence"
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("the list does not end")
+
+
+def test_two_keepers_at_once_do_no_harm(postgres):
+    with Nodes(postgres.url(), 2, rankers=BRIEF, retention=1) as nodes:
+        for node in nodes.nodes:
+            node.maintenance._keeper_until = 1e18
+            node.maintenance.renew_lease = _nothing
+        nodes.run(_use(nodes, random.Random(3), 150))
+        for node in nodes.nodes:
+            nodes.run(node.maintenance.checkpoint())
+        nodes.run(asyncio.sleep(0.5))
+        nodes.level()
+        finals = [record.event_id for record in map(_record, nodes.log()) if isinstance(record, Final)]
+        assert len(finals) == len(set(finals)) > 50
+        assert not nodes.differences()
+
+
+async def _nothing():
+    pass
+
+
+def _record(entry):
+    return decode(entry.body)
+
+
+async def _use(nodes, chance, n, queries=12):
+    """Requests anywhere; a part of the lists gets clicks, elsewhere."""
+    events = []
+    for number in range(n):
+        node = chance.choice([node for node in nodes.nodes if node.ready])
+        event = f"u{number}"
+        await node.list_of(f"q{chance.randrange(queries)}", event, chance.sample("abcdefgh", 6))
+        events.append(event)
+        if chance.random() < 0.7:
+            other = chance.choice([node for node in nodes.nodes if node.ready])
+            await other.click(events[chance.randrange(max(0, len(events) - 20), len(events))], chance.randrange(1, 4))
+
+
+def test_a_query_in_use_by_nobody_is_covered_before_its_records_go(postgres):
+    with Nodes(postgres.url(), 2, rankers=BRIEF, retention=0.3) as nodes:
+        nodes.run(_use(nodes, random.Random(5), 60))
+        made = list(nodes.made)
+        log = nodes.log()
+        nodes.run(nodes[1].crash())
+        keeper = nodes[0].maintenance
+        keeper._keeper_until = 1e18
+        nodes.run(asyncio.sleep(1.0))  # all lists end, and are old
+        nodes.level()
+        whole = nodes.log()
+        nodes.run(keeper.checkpoint())
+        for _ in range(2):
+            nodes.run(keeper._forget_old())
+        rest = nodes.log()
+        assert len(rest) < len(whole) / 2
+        assert log[: len(log) // 2][-1].seq < rest[0].seq
+        assert not differences(whole, made, [nodes[0]], nodes.run)
+        # feedback on what is forgotten
+        assert nodes.run(nodes[0].click("u0", 1)).outcome in ("late", "duplicate", "refused", "orphan")
+
+
+def test_a_snapshot_ahead_of_a_node_is_waited_for(nodes):
+    a, b = nodes[0], nodes[1]
+    for n in range(6):
+        nodes.run(a.list_of("q", f"e{n}"))
+    nodes.level()
+    b._follower._poll = 3600.0  # b stays behind unless it is asked
+
+    async def ahead() -> None:
+        await asyncio.sleep(0.05)
+        exchange = b._follower._exchange
+        calls = []
+
+        def stale(entries, events, wanted):
+            """The first time, the log is read before a goes on, the queries afterwards."""
+            if wanted and not calls:
+                calls.append(1)
+                out = exchange(entries, events, [])
+                asyncio.run_coroutine_threadsafe(_go_on(a), loop).result()
+                return out._replace(loaded=b.store.load(wanted, 10**9))
+            return exchange(entries, events, wanted)
+
+        loop = asyncio.get_running_loop()
+        b._follower._exchange = stale
+        await b.list_of("q", "after")
+        assert calls
+
+    nodes.run(ahead())
+    b._follower._exchange = type(b._follower)._exchange.__get__(b._follower)
+
+
+async def _go_on(node):
+    for n in range(6, 9):
+        await node.list_of("q", f"e{n}")
+        await node.click(f"e{n}", 1)
+    await node.maintenance.snapshot([("default", "q")])
+
+
+@pytest.mark.parametrize("changes", [{"k": 2}, {"forget_items": 0.01, "wait": 0.01}])
+@pytest.mark.parametrize("right", [True, False])
+def test_records_are_folded_with_the_settings_of_their_time(postgres, monkeypatch, changes, right):
+    if not right:
+        monkeypatch.setattr(Ranker, "go_back", lambda *_: None)
+    with Nodes(postgres.url(), ranker=RANKER) as nodes:
+        a, b = nodes[0], nodes[1]
+        nodes.run(a.list_of("q", "old", "abc"))
+        nodes.run(asyncio.sleep(0.05))
+        for n in range(3):
+            nodes.run(a.list_of("q", f"e{n}", "def"))
+            nodes.run(a.click(f"e{n}", 3))
+        nodes.run(a.patch_ranker("default", changes))
+        nodes.level()
+        nodes.run(b.list_of("q", "new", "def"))
+        assert bool(nodes.differences()) is not right
+
+
+def test_a_cut_log_makes_a_node_begin_again(postgres):
+    with Nodes(postgres.url(), ranker=RANKER) as nodes:
+        a, b = nodes[0], nodes[1]
+        for n in range(4):
+            nodes.run(a.list_of("q", f"e{n}"))
+        nodes.level()
+        nodes.run(b.hold("default", ["q"]))
+        schema = nodes.url.partition("schema=")[2]
+        last = nodes.log()[-1].seq
+        nodes.run(a.crash())
+        # a standby that lacks the last moments has taken over, and others have written since
+        postgres.run(f"UPDATE {schema}.log SET id = 'other' WHERE seq = %s", last)
+        postgres.run(f"DELETE FROM {schema}.log WHERE seq = %s", last)
+        b.store._writer._disconnect()
+        nodes.run(asyncio.sleep(0.2))
+        assert b._follower.begun_again == 1
+        assert b.state.seq == last - 1
+        assert b.problem is None
+        nodes.made[:] = [made for made in nodes.made if made.ranked.event_id != "e3"]
+        nodes.run(b.list_of("q", "e3"))
+        assert not nodes.differences()
+
+
+def test_an_unknown_record_makes_a_node_step_aside(postgres):
+    with Nodes(postgres.url(), ranker=RANKER) as nodes:
+        nodes[0].store.append([("new", b'{"kind":"of-the-future","ranker":"default","time":0}')])
+        nodes.run(asyncio.sleep(0.1))
+        for node in nodes.nodes:
+            assert "is unknown to this version" in node.problem
+            with pytest.raises(Refused, match="is unknown to this version"):
+                nodes.run(node.list_of("q"))
+
+
+def test_a_record_that_cannot_be_folded_stops_its_query_only(postgres, monkeypatch):
+    with Nodes(postgres.url(), ranker=RANKER) as nodes:
+        a, b = nodes[0], nodes[1]
+        nodes.run(a.list_of("bad", "e"))
+        nodes.run(b.hold("default", ["bad"]))
+        nodes.level()
+        query = b.state.queries["default", "bad"]
+        monkeypatch.setattr(type(query), "learn", _fail)
+        with pytest.raises(Refused, match="could not be folded"):
+            nodes.run(a.click("e", 1))
+        nodes.level()
+        monkeypatch.undo()
+        for node in (a, b):
+            with pytest.raises(Refused, match="could not be folded"):
+                nodes.run(node.list_of("bad"))
+            nodes.run(node.list_of("good"))
+            assert node.problem is None
+
+
+def _fail(*_, **__):
+    raise RuntimeError("a bug")
+
+
+def test_a_node_that_cannot_reach_the_store_is_not_ready(postgres, monkeypatch):
+    with Nodes(postgres.url(), 1, ranker=RANKER, patience=0.1) as nodes:
+        node = nodes[0]
+        nodes.run(node.list_of("q", "e"))
+
+        monkeypatch.setattr(node.store._writer, "run", _unreachable)
+        with pytest.raises(Refused, match="outcome is unknown"):
+            nodes.run(node.list_of("q", "f"))
+        assert node.problem
+        monkeypatch.undo()
+        nodes.run(asyncio.sleep(0.5))
+        assert node.problem is None
+        nodes.run(node.list_of("q", "f"))
+        assert not nodes.differences()
+
+
+def _unreachable(work):
+    raise StoreUnknown("cannot be reached")
+
+
+def test_a_clock_that_is_wrong_is_not_used(postgres):
+    with Nodes(postgres.url(), 2, ranker=RANKER, clock=lambda: time.time() + 3600) as nodes:
+        now = time.time()
+        nodes.run(nodes[0].list_of("q", "e"))
+        assert abs(nodes.made[-1].ranked.time - now) < 5
+        assert nodes.run(nodes[1].click("e", 1)).outcome == "counted"
+        assert not nodes.differences()
+
+
+def test_memory_is_bounded_and_what_is_dropped_is_loaded_again(postgres):
+    with Nodes(postgres.url(), 3, ranker=RANKER) as nodes:
+        for node in nodes.nodes:
+            node.maintenance._memory = 1
+        nodes.run(_use(nodes, random.Random(7), 80))
+        assert all(node.metrics.count("evictions") > 5 for node in nodes.nodes)
+        assert not nodes.differences()
