@@ -39,8 +39,8 @@ class DBGD(LinearRanker):
     smooth and concave function of the two rankers, which it is not for ranked lists, and projects :math:`\theta` to
     a bounded set; here it is not bounded. It counts all clicks of a list (feedback ``"all"``), and learns nothing
     from a list that was made elsewhere, since that is not a duel. Without features every item has a weight of its
-    own, and only those of shown items move. State: :math:`Ld + 2d` floats, one integer. A list costs :math:`O(nd +
-    nK)` for n candidates and d draws.
+    own, and only those of shown items move. State: :math:`Ld + 2d` floats, one integer. A list costs
+    :math:`O(nd + nK)` for n candidates and d draws.
 
     Examples
     --------
