@@ -156,7 +156,7 @@ for module in pkgutil.walk_packages(driftrank.__path__, "driftrank.", onerror=la
     found = dict(line.split(" ", 1) for line in done.stdout.splitlines())
     assert set(found.values()) == {"needs DuckDB: pip install 'driftrank[logs]'"}
     assert "logs" in found
-    assert found.keys() <= {"experiments", "fitting", "logs"}
+    assert found.keys() <= {"evaluation", "experiments", "fitting", "logs"}
 
 
 def test_a_missing_extra_in_python(serving: Environment) -> None:
