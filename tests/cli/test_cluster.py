@@ -211,7 +211,8 @@ def test_wrong_clusters(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("driftrank.engine.cluster.cluster.PATIENCE", 0.3)
-    assert run([command, "--queries", "yandex-like:1", "--out", str(tmp_path / "new"), *options]) == code
+    few = ["--policy", "CascadeUCB1", "--env", "Stationary"] if command == "leaderboard" else []
+    assert run([command, "--queries", "yandex-like:1", "--out", str(tmp_path / "new"), *few, *options]) == code
     err = capsys.readouterr().err
     assert err.startswith("driftrank: error: ")
     assert err.count("\n") == 1

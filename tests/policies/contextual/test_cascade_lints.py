@@ -12,6 +12,8 @@ from tests.policies.streams import repeat, state
 from tests.reference import reference_of
 from tests.reference.compare import assert_same_lists
 
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes longer
+
 
 def drawn(learner, keys):
     """The scores by which all items are ranked, a row for every key."""

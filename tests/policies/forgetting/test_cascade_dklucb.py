@@ -12,6 +12,8 @@ from tests.reference import reference_of
 from tests.reference.cascade_klucb import kl_ucb
 from tests.reference.compare import assert_same_lists
 
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes longer
+
 
 def test_first_steps_by_hand():
     """gamma = 1/2, as for CascadeDUCB: N = (.5, 1.5, 1), X = (0, .5, 0) after two steps, m_3 = 1.75."""

@@ -16,6 +16,8 @@ from tests.policies.streams import feed, repeat, state, streams
 from tests.reference import reference_of
 from tests.reference.compare import assert_same_lists
 
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes longer
+
 
 def _with(h, k, temperature=1.0, **options):
     """A learner with these scores."""

@@ -13,6 +13,8 @@ from tests.reference import reference_of
 from tests.reference.cascade_klucb import kl_ucb
 from tests.reference.compare import assert_same_lists
 
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes longer
+
 
 def test_first_steps_by_hand():
     """tau = 2, as for CascadeSWUCB: the window of step 4 holds steps 2 and 3, N = (1, 2, 1), X = (0, 1, 0)."""

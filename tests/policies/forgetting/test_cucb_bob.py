@@ -13,6 +13,8 @@ from tests.policies.streams import state
 from tests.reference import reference_of
 from tests.reference.compare import assert_same_lists
 
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes longer
+
 
 def test_master_by_hand():
     """J = 2 arms, n = 10 pulls: beta = sqrt(ln(2) / 20), eta = 0.95 beta, g = 1.05 sqrt(2 ln(2) / 10)."""

@@ -11,6 +11,8 @@ from tests.policies.streams import feed, repeat, streams
 from tests.reference import reference_of
 from tests.reference.compare import assert_same_lists
 
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes longer
+
 
 def test_index_by_hand():
     """p = .5, N = 1000, t = 100: .5 + sqrt(4 x .25 ln 100 / 1000) + 6 ln 100 / 1000."""
