@@ -273,7 +273,7 @@ MUTANTS = [
         "test_learner.py -k 'load or save or bytes'",
     ),
     Mutant(
-        "copy-shares", "a copy shares the state of its original",
+        "copy-shares", "a copy shares the slots of its original",
         "other._slots, other._slot_of, other._free = self._slots.copy(), self._slot_of.copy(), self._free.copy()",
         "pass",
         "test_learner.py -k 'copy or copies'",

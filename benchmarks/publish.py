@@ -10,9 +10,10 @@ default policy, and by tables about the parts "users" and "fair".
 from __future__ import annotations
 
 import argparse
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
+
+from PIL import Image
 
 from driftrank.experiments import Leaderboard
 from driftrank.experiments.leaderboards.arena import Arena
@@ -91,7 +92,8 @@ def main() -> None:
     page = (options.folder / "leaderboard.md").read_text(encoding="utf-8")
     page = page.replace("](leaderboard.png)", "](../images/leaderboard.png)")
     (docs / "explanation" / "leaderboard.md").write_text(page, encoding="utf-8")
-    shutil.copyfile(options.folder / "leaderboard.png", docs / "images" / "leaderboard.png")
+    figure = Image.open(options.folder / "leaderboard.png").convert("RGB")
+    figure.quantize(128).save(docs / "images" / "leaderboard.png", optimize=True)  # a quarter of the bytes
     path = docs / "explanation" / "default-policy.md"
     text = path.read_text(encoding="utf-8")
     before, begin, rest = text.partition(BEGIN)
