@@ -2,11 +2,13 @@
 the machine.
 
     python benchmarks/service.py load [--rounds 5] [--seconds 5] [--connections 32] [--candidates 10] [--policy NAME]
+                                      [--against CHECKOUT]
     python benchmarks/service.py queries [--queries 1000000]
     python benchmarks/service.py start [--events 10000000]
 
 ``load``: rank requests and durable feedback, half and half, in turn to a service of each policy and to an echo route of
-the same stack (Starlette on uvicorn); the medians of the ratios; then latencies at half of the rate. ``queries``: one
+the same stack (Starlette on uvicorn); the medians of the ratios; then latencies at half of the rate. ``--against``: another checkout of the project, with a
+.venv of its own, whose service is measured in turn with this one. ``queries``: one
 rank request for every query, with ten items; the memory of the server. ``start``: a service writes a log and is started
 again; the time that takes. The last two need disk space (6 GB for the defaults) under ``--folder``.
 """
@@ -58,9 +60,11 @@ def free_port() -> int:
 
 
 @contextmanager
-def server(command: list[str], port: int, limit: float = 120) -> Iterator[subprocess.Popen[bytes]]:
+def server(
+    command: list[str], port: int, limit: float = 120, checkout: Path = ROOT
+) -> Iterator[subprocess.Popen[bytes]]:
     """A process that listens on a port; ready when it answers a request."""
-    process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    process = subprocess.Popen(command, cwd=checkout, env={**os.environ, "PYTHONPATH": str(checkout)})
     try:
         until = time.monotonic() + limit
         while not answers(port):
@@ -82,8 +86,8 @@ def answers(port: int) -> bool:
         return False
 
 
-def serving(port: int, folder: Path, *more: str) -> list[str]:
-    command = [sys.executable, "-m", "driftrank", "serve", "--port", str(port), "--log-level", "warning"]
+def serving(port: int, folder: Path, *more: str, python: Path | str = sys.executable) -> list[str]:
+    command = [str(python), "-m", "driftrank", "serve", "--port", str(port), "--log-level", "warning"]
     return [*command, "--store", f"sqlite:///{folder / 'bench.db'}", *more]
 
 
@@ -228,7 +232,13 @@ def run(work: Callable[..., Any], *args: Any) -> Any:
 
 
 def load(
-    folder: Path, rounds: int, seconds: float, connections: int, candidates: int, policies: list[str]
+    folder: Path,
+    rounds: int,
+    seconds: float,
+    connections: int,
+    candidates: int,
+    policies: list[str],
+    against: Path | None,
 ) -> dict[str, Any]:
     with ExitStack() as servers:
         echo = free_port()
@@ -240,6 +250,11 @@ def load(
             config.write_text(f'[rankers.default]\npolicy = "{policy}"\n' if policies else "")
             command = serving(port, within, "--config", str(config))
             ways[policy] = port, servers.enter_context(server(command, port)).pid
+        if against is not None:
+            within, port = folder / "against", free_port()
+            within.mkdir()
+            command = serving(port, within, python=against.resolve() / ".venv/bin/python")
+            ways[str(against)] = port, servers.enter_context(server(command, port, checkout=against)).pid
         rates: dict[str, list[float]] = {way: [] for way in ways}
         costs: dict[str, list[float]] = {way: [] for way in ways}
         for number in range(-1, rounds):
@@ -335,6 +350,7 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--candidates", type=int, default=10)
     parser.add_argument("--policy", action="append", default=[], help="may be repeated: they are measured in turn")
+    parser.add_argument("--against", type=Path, help="another checkout, with a .venv, measured in turn")
     parser.add_argument("--queries", type=int, default=1_000_000)
     parser.add_argument("--events", type=int, default=10_000_000)
     parser.add_argument("--folder", type=Path, help="for the store; by default a temporary folder")
@@ -342,7 +358,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         if options.what == "load":
             found = load(Path(folder), options.rounds, options.seconds, options.connections,
-                         options.candidates, options.policy)  # fmt: skip
+                         options.candidates, options.policy, options.against)  # fmt: skip
         elif options.what == "queries":
             found = queries(Path(folder), options.queries)
         else:
