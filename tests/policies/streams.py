@@ -34,7 +34,7 @@ def state(learner):
 def repeat(learner, shown, clicks, times):
     """Feed the same list and clicks very often, all of it observed, without the cost of a call each time."""
     run = specialise(_repeat, learner.compiled.bindings)
-    slots = np.array([learner._slot(item) for item in shown], np.uint32)
+    slots = np.array([learner._slots.slot(item) for item in shown], np.uint32)
     ranking = Ranking(slots, np.zeros(len(slots)), np.zeros(0), np.zeros(0))
     offsets, row = learner.compiled.layout.offsets, learner.compiled.row
     run(learner._floats, learner._ints, offsets, row, learner.steps, times, ranking, np.array(clicks, np.int8))

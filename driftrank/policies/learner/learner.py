@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import count, repeat
-from sys import getsizeof
-from typing import Any, NamedTuple
+from itertools import repeat
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,28 +22,16 @@ from driftrank.policies.learner.click_vector import click_vector
 from driftrank.policies.learner.compiled_policy import CompiledPolicy
 from driftrank.policies.learner.described import describe
 from driftrank.policies.learner.features import feature_rows, one_hot
+from driftrank.policies.learner.item_slots import ItemSlots, Offer, distinct
 from driftrank.policies.learner.ranked_items import Item, RankedItems, described_at
 from driftrank.policies.learner.shared_model import Prior, SharedModel
-from driftrank.policies.learner.tokens import token_of
 from driftrank.validation import check_integer
 
 _NO_KEY = np.uint64(0)
-#: approximate bytes of an item's name, and of a learner's other objects
-_ITEM_BYTES, _OTHER_BYTES = 64, 1500
+#: approximate bytes of a learner's objects other than its state and items
+_OTHER_BYTES = 1500
 #: slots added at a time to a learner that gives them to items when they are observed
 _MORE_SLOTS = 8
-#: such a learner remembers its last candidates only up to this number: they may be many more than its items
-_MOST_REMEMBERED = 32
-
-
-class _Offer(NamedTuple):
-    """Candidates of a list. Those in slots beyond the state's have none: they were never observed."""
-
-    slots: NDArray[np.uint32]
-    token: NDArray[np.int64]  #: by slot
-    names: list[Any]  #: by slot
-    place: NDArray[np.intp]  #: by slot: the place among the candidates
-    tokens: NDArray[np.int64]  #: by place
 
 
 class Learner:
@@ -55,8 +42,6 @@ class Learner:
     If its policy has a shared model and it was started with ``slots``, candidates need not be known: an item gets a
     slot in the state when it is first observed, and is ranked by its prior until then.
     """
-
-    _token: NDArray[np.int64]  # replaced, never written to: copies of a learner share it
 
     def __init__(
         self,
@@ -75,22 +60,20 @@ class Learner:
         if policy.oracle:
             raise ValueError(f"{policy.spec}: must not be an oracle, as only a simulation knows the truth")
         self.policy = policy
-        self._slots: list[Item | None] = _distinct(items)
-        self._slot_of = {item: slot for slot, item in enumerate(self._slots)}
+        known = distinct(items)
         self._sparse = slots is not None  # True if there may be fewer items than positions
-        L = len(self._slots)
+        L = len(known)
         if slots is not None:
             check_integer("slots", slots, 1)
             L = max(L, slots)
             if isinstance(k, int) and k > L:
                 raise ValueError(f"slots={slots!r}: must be at least k={k}")
-        self._free = list(range(len(self._slots), L))
         rows = None
         if policy.contextual:
-            rows = one_hot(L) if features is None else feature_rows(self._slots, features)
+            rows = one_hot(L) if features is None else feature_rows(known, features)
         elif features is not None:
             raise ValueError(f"features: {policy.spec} does not use features")
-        self._slots += [None] * len(self._free)
+        self._slots = ItemSlots.of(known, L)
         self._described = features is not None
         problem = RankingProblem(L, k, horizon, horizon, 0 if rows is None else rows.shape[1])
         check_integer("seed", seed, 0)
@@ -105,34 +88,34 @@ class Learner:
         self._floats, self._ints = self.compiled.empty()
         if rows is not None:
             self._views()["features"][: len(rows)] = rows
-        self._tokens()
-        self._moved()
         # every slot starts as though it held an item; then the free ones are cleared
         self._call(
             templates.init_step,
             self._event(None, None),
             self.compiled.everyone,
-            self._token,
+            self._slots.token,
             self.compiled.unknown,
             0.0,
             0.0,
         )
-        self._forget(self._free)
+        self._forget(self._slots.free)
 
     def __repr__(self) -> str:
         query = f", query {self._where['query']!r}" if self._where["query"] else ""
-        return f"<Learner {self.policy.spec}: k={self.k}, {len(self._slot_of)} items, {self.steps} updates{query}>"
+        return (
+            f"<Learner {self.policy.spec}: k={self.k}, {len(self._slots.slot_of)} items, {self.steps} updates{query}>"
+        )
 
     # -- use -------------------------------------------------------------------------------------------------------
 
     @property
     def items(self) -> list[Item]:
         """The items that it can show."""
-        return list(self._slot_of)
+        return list(self._slots.slot_of)
 
     def __contains__(self, item: object) -> bool:
         """True if the learner has a state of this item."""
-        return item in self._slot_of
+        return item in self._slots.slot_of
 
     @property
     def open(self) -> bool:
@@ -151,7 +134,7 @@ class Learner:
     @property
     def alarms(self) -> list[Alarm]:
         """The latest changes that the policy has detected, oldest first."""
-        return read_alarms(self._views(), self._slots)
+        return read_alarms(self._views(), self._slots.names)
 
     @property
     def detects(self) -> bool:
@@ -189,7 +172,7 @@ class Learner:
         :func:`~driftrank.policies.learner.described.describe`. ``prior`` replaces what the model says.
         """
         compiled = self.compiled
-        offer = self._candidates(candidates)
+        offer = self._slots.candidates(candidates)
         slots = offer.slots
         length = compiled.problem.K
         if k is not None:
@@ -209,7 +192,7 @@ class Learner:
         propensities = memo[:: self.policy.memo].copy() if self.policy.propensities else None
         names = offer.names
         ranking = RankedItems([names[i] for i in items.tolist()], score, memo, int(event[2]), propensities)
-        ranking._slots, ranking._table = items, self._table
+        ranking._slots, ranking._table = items, self._slots.table
         ranking.explored = self.policy.explored(score, memo)
         if prior is not None:
             ranking.describe(prior.described, offer.place[items])
@@ -246,7 +229,7 @@ class Learner:
         shared = shared or self.shared
         if shared is None:
             raise ValueError("shared: must be given to a learner without a shared model")
-        return shared.prior(self._description(self._candidates(candidates), description))
+        return shared.prior(self._description(self._slots.candidates(candidates), description))
 
     def update(
         self, ranking: Sequence[Item], clicks: Any = None, *, item: Item | None = None, now: float | None = None
@@ -262,10 +245,10 @@ class Learner:
             key = ranking.key
             if ranking.intact:
                 memo, score = ranking.memo, ranking.scores
-                if ranking._table is self._table and len(set(ranking)) == len(ranking):
+                if ranking._table is self._slots.table and len(set(ranking)) == len(ranking):
                     slots = ranking._slots
         if slots is None:
-            slots = self._slots_of(ranking)
+            slots = self._slots.slots_of(ranking)
         n = len(slots)
         if n > self.compiled.problem.K:
             raise ValueError(f"ranking has {n} items: this learner shows at most k={self.k}")
@@ -287,13 +270,13 @@ class Learner:
 
     def scores(self, *, now: float | None = None) -> dict[Item, float]:
         """The worth of every item to the policy: its index, or its estimate if the index is random."""
-        if not self._slot_of:
+        if not self._slots.slot_of:
             return {}
-        offer = self._candidates(None)
+        offer = self._slots.candidates(None)
         out = np.zeros(len(offer.slots))
         prior = self._with_prior(offer, self._prior(offer, None))
         self._call(templates.scores_step, self._event(now, None), *prior, out)
-        return dict(zip(self._slot_of, out.tolist(), strict=True))
+        return dict(zip(self._slots.slot_of, out.tolist(), strict=True))
 
     def beliefs(
         self,
@@ -315,9 +298,9 @@ class Learner:
         >>> learner.beliefs()["a"].estimate, learner.beliefs()["a"].samples
         (0.5, 2.0)
         """
-        if not self._slot_of and candidates is None:
+        if not self._slots.slot_of and candidates is None:
             return {}
-        offer = self._candidates(candidates)
+        offer = self._slots.candidates(candidates)
         n = len(offer.slots)
         estimate, samples, score = (np.zeros(n) for _ in range(3))
         event = self._event(now, None)
@@ -349,7 +332,7 @@ class Learner:
         :class:`Belief`), its scores are used.
         """
         compiled = self.compiled
-        offer = self._candidates(candidates)
+        offer = self._slots.candidates(candidates)
         slots = offer.slots
         arguments = self._with_prior(offer, self._prior(offer, prior, **description))
         if k is None:
@@ -374,9 +357,9 @@ class Learner:
 
     def add_items(self, items: Iterable[Item], *, features: Any = None) -> None:
         """Add items that were never seen; with features if the other items have them."""
-        new = _distinct(items)
+        new = distinct(items)
         for item in new:
-            if item in self._slot_of:
+            if item in self._slots.slot_of:
                 raise ValueError(f"items: {item!r} already exists")
         rows = self._new_features(new, features)
         if new:
@@ -385,16 +368,11 @@ class Learner:
     def _add(self, new: list[Item], rows: NDArray[np.float64] | None, more: int = 0) -> None:
         """Add new items, with ``more`` free slots if there are not enough."""
         spare: list[int] = []
-        if len(new) > len(self._free):
-            self._widen(len(self._slots) + len(new) - len(self._free) + more, self.k)
-            spare = self._free[len(new) :]
-        slots, self._free = self._free[: len(new)], self._free[len(new) :]
-        self._token = self._token.copy()
-        for slot, item in zip(slots, new, strict=True):
-            self._slots[slot] = item
-            self._slot_of[item] = slot
-            self._token[slot] = token_of(item)
-        self._moved()
+        missing = len(new) - len(self._slots.free)
+        if missing > 0:
+            self._widen(len(self._slots) + missing + more, self.k)
+            spare = self._slots.free[len(new) :]
+        slots = self._slots.take(new)
         if self.policy.contextual:
             table = self._views()["features"]
             table[slots] = np.eye(len(table))[slots] if rows is None else rows
@@ -405,14 +383,13 @@ class Learner:
         width = self.compiled.problem.features
         if width and not self._described:
             width = len(one_hot(slots))
-        self._free += range(len(self._slots), slots)
-        self._slots += [None] * (slots - len(self._slots))
+        self._slots.widen(slots)
         self._relayout(replace(self.compiled.problem, L=slots, K=k, features=width))
 
     def renew(self, items: Iterable[Item], *, features: Any = None) -> None:
         """Forget everything learnt about items, because they have become others."""
-        renewed = _distinct(items)
-        slots = [self._slot(item) for item in renewed]
+        renewed = distinct(items)
+        slots = [self._slots.slot(item) for item in renewed]
         rows = None if features is None else self._new_features(renewed, features)
         if rows is not None:
             self._views()["features"][slots] = rows
@@ -420,8 +397,8 @@ class Learner:
 
     def describe(self, items: Iterable[Item], features: Any) -> None:
         """Change the features of items; nothing learnt is forgotten."""
-        known = _distinct(items)
-        slots = [self._slot(item) for item in known]
+        known = distinct(items)
+        slots = [self._slots.slot(item) for item in known]
         if not self._described and features is None:
             raise ValueError("features: must be given")
         rows = self._new_features(known, features)
@@ -431,14 +408,10 @@ class Learner:
 
     def remove_items(self, items: Iterable[Item]) -> None:
         """Remove items, and forget everything learnt about them."""
-        gone = [self._slot(item) for item in _distinct(items)]
-        if len(self._slot_of) - len(gone) < self.k and not self._sparse:
-            raise ValueError(f"items: {len(self._slot_of) - len(gone)} would be left, fewer than k={self.k}")
-        for slot in gone:
-            del self._slot_of[self._slots[slot]]
-            self._slots[slot] = None
-        self._free += gone
-        self._moved()
+        gone = [self._slots.slot(item) for item in distinct(items)]
+        if len(self._slots.slot_of) - len(gone) < self.k and not self._sparse:
+            raise ValueError(f"items: {len(self._slots.slot_of) - len(gone)} would be left, fewer than k={self.k}")
+        self._slots.release(gone)
         self._forget(gone)
 
     def resized(self, k: int) -> Learner:
@@ -455,9 +428,7 @@ class Learner:
         other = self.copy()
         new = range(len(self._slots), L)
         other._widen(L, k)
-        if new:
-            other._moved()
-            other._forget([*new])
+        other._forget([*new])
         return other
 
     # -- saving ----------------------------------------------------------------------------------------------------
@@ -467,8 +438,7 @@ class Learner:
         other = Learner.__new__(Learner)
         other.__dict__.update(self.__dict__)
         other._floats, other._ints = self._floats.copy(), self._ints.copy()
-        other._slots, other._slot_of, other._free = self._slots.copy(), self._slot_of.copy(), self._free.copy()
-        other._everyone = other._asked = None  # they refer to the names of this one
+        other._slots = self._slots.copy()
         return other
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -498,14 +468,13 @@ class Learner:
     @property
     def nbytes(self) -> int:
         """The approximate memory of its state and of the names of its items, in bytes."""
-        rows: int = self._floats.nbytes + self._ints.nbytes + self._token.nbytes
-        tables = getsizeof(self._slots) + getsizeof(self._slot_of) + getsizeof(self._free)
-        return rows + tables + _ITEM_BYTES * len(self._slot_of) + _OTHER_BYTES
+        rows: int = self._floats.nbytes + self._ints.nbytes
+        return rows + self._slots.nbytes + _OTHER_BYTES
 
     # -- internals -------------------------------------------------------------------------------------------------
 
     def _saved(self) -> serialization.Saved:
-        for item in self._slot_of:
+        for item in self._slots.slot_of:
             if not isinstance(item, (str, int, float)):
                 raise ValueError(f"items: {item!r} cannot be saved; use strings or numbers")
         problem = self.compiled.problem
@@ -513,9 +482,9 @@ class Learner:
             "format": serialization.FORMAT,
             "policy": self.policy.spec,
             "version": self.policy.version,
-            "slots": self._slots,
-            "live": list(self._slot_of.values()),
-            "free": self._free,
+            "slots": self._slots.names,
+            "live": list(self._slots.slot_of.values()),
+            "free": self._slots.free,
             "k": self.k,
             "horizon": problem.horizon,
             "room": problem.steps,
@@ -533,8 +502,11 @@ class Learner:
         serialization.check_format(header)
         policy = serialization.policy_of(header["policy"], header["version"])
         slots, live, free = header["slots"], header["live"], header["free"]
-        slot_of = {slots[slot]: slot for slot in live}
-        if policy.oracle or len(slot_of) < len(live) or sorted(live + free) != list(range(len(slots))):
+        if (
+            policy.oracle
+            or len({slots[slot] for slot in live}) < len(live)
+            or sorted(live + free) != list(range(len(slots)))
+        ):
             raise ValueError("items and slots are inconsistent")
         check_integer("steps", header["steps"], 0)
         if header["room"] is not None:
@@ -543,8 +515,7 @@ class Learner:
         learner.policy = policy
         learner.shared = None
         learner.steps = header["steps"]
-        learner._slots, learner._free = slots, free
-        learner._slot_of = slot_of
+        learner._slots = ItemSlots(slots, live, free)
         learner._sparse = header.get("sparse", False)
         learner._described = header["features"] is not None
         learner._where = header["where"]
@@ -556,8 +527,6 @@ class Learner:
         learner._compile(CompiledPolicy.cached(policy, problem))
         serialization.check_rows(parts, learner.compiled.layout)
         learner._floats, learner._ints = parts.floats, parts.ints
-        learner._tokens()
-        learner._moved()
         return learner
 
     def _views(self) -> dict[str, NDArray[Any]]:
@@ -586,6 +555,7 @@ class Learner:
 
     def _compile(self, compiled: CompiledPolicy) -> None:
         self.compiled = compiled
+        self._slots.open = self.open
         problem = compiled.problem
         #: the number of steps after which the state must grow; None: never
         self._full = problem.capacity if problem.horizon is None else None
@@ -594,7 +564,7 @@ class Learner:
         compiled = self.compiled
         compiled.step(template)(self._floats, self._ints, compiled.layout.offsets, compiled.row, *event, *arguments)
 
-    def _prior(self, offer: _Offer, prior: Prior | None, **description: Any) -> Prior | None:
+    def _prior(self, offer: Offer, prior: Prior | None, **description: Any) -> Prior | None:
         """The prior of candidates: as given, or from the shared model; None if there is neither."""
         if prior is not None:
             if not self.compiled.shares:
@@ -609,14 +579,14 @@ class Learner:
             return None
         return self.shared.prior(self._description(offer, description))
 
-    def _description(self, offer: _Offer, description: dict[str, Any]) -> Described:
+    def _description(self, offer: Offer, description: dict[str, Any]) -> Described:
         items: Sequence[Item] = range(len(offer.slots))
         if any(isinstance(given, Mapping) for given in description.values()):  # by name
             items = [offer.names[slot] for slot in offer.slots.tolist()]
         return describe(self._query, items, tokens=offer.tokens, **description)
 
     def _with_prior(
-        self, offer: _Offer, prior: Prior | None
+        self, offer: Offer, prior: Prior | None
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.float64], float, float]:
         """The candidates as a kernel gets them: slots, tokens, priors by slot, and how often users go on."""
         compiled, slots = self.compiled, len(offer.token)
@@ -636,7 +606,7 @@ class Learner:
         clicks: NDArray[np.int8],
     ) -> NDArray[np.uint32]:
         """The slots of a list, after the observed items that had none were given one."""
-        compiled, slot_of = self.compiled, self._slot_of
+        compiled, slot_of = self.compiled, self._slots.slot_of
         unknown = [n for n, item in enumerate(shown) if item not in slot_of]
         if not unknown:
             return slots
@@ -645,15 +615,15 @@ class Learner:
         if not new:
             return slots
         most = max(self.k, self.policy.most_items)
-        self._drop(len(self._slot_of) + len(new) - most, set(shown))
-        self._add(new, None, max(0, min(_MORE_SLOTS, most - len(self._slot_of) - len(new))))
-        return self._slots_of(shown)
+        self._drop(len(self._slots.slot_of) + len(new) - most, set(shown))
+        self._add(new, None, max(0, min(_MORE_SLOTS, most - len(self._slots.slot_of) - len(new))))
+        return self._slots.slots_of(shown)
 
     def _drop(self, n: int, but: set[Item]) -> None:
         """Forget the ``n`` items that were observed least, of equal ones the first; ``but`` not these."""
         if n <= 0:
             return
-        offer = self._candidates(None)
+        offer = self._slots.candidates(None)
         estimate, samples = np.zeros(len(offer.slots)), np.zeros(len(offer.slots))
         self._call(templates.believe_step, self._event(None, None), *self._with_prior(offer, None), estimate, samples)
         items = [offer.names[slot] for slot in offer.slots[np.argsort(samples, kind="stable")].tolist()]
@@ -665,71 +635,6 @@ class Learner:
             key = policy_key(self._key, t)
         return t, float(t if now is None else now), np.uint64(key)
 
-    def _moved(self) -> None:
-        """Items are in other slots than before: drop what was cached by slot."""
-        self._table = object()  # identifies this assignment of slots
-        self._everyone: _Offer | None = None
-        self._asked: tuple[Sequence[Item], _Offer] | None = None
-
-    def _candidates(self, candidates: Sequence[Item] | None) -> _Offer:
-        if candidates is None:
-            if self._everyone is None:
-                if not self._slot_of:
-                    raise ValueError("candidates: this learner has no items yet")
-                self._everyone = self._offer(np.array(list(self._slot_of.values()), np.uint32), ())
-            return self._everyone
-        plain = type(candidates) is list or type(candidates) is tuple
-        if plain and self._asked is not None:  # most often the same as in the last call
-            try:
-                if candidates == self._asked[0]:
-                    return self._asked[1]
-            except ValueError:  # items such as arrays, whose comparison is not a bool
-                pass
-        slots = self._slots_of(candidates)
-        if not len(slots):
-            raise ValueError("candidates: must name at least one item")
-        offer = self._offer(slots, candidates)
-        if plain and (not self.open or len(candidates) <= _MOST_REMEMBERED):
-            self._asked = candidates[:], offer
-        return offer
-
-    def _offer(self, slots: NDArray[np.uint32], items: Sequence[Item]) -> _Offer:
-        """Candidates in these slots; ``items`` names them if some may have no state."""
-        L, n = len(self._token), len(slots)
-        if not self.open or not items:
-            place = np.empty(L, np.intp)
-            place[slots] = np.arange(n)
-            return _Offer(slots, self._token, self._slots, place, self._token[slots])
-        items = _distinct(items)
-        tokens = np.array(list(map(token_of, items)), np.int64)
-        place = np.arange(-L, n)
-        place[slots] = place[L:]
-        return _Offer(slots, np.concatenate((self._token, tokens)), [*self._slots, *items], place, tokens)
-
-    def _slots_of(self, items: Iterable[Item]) -> NDArray[np.uint32]:
-        """The slots of distinct items. If unknown ones are allowed, the n-th item has slot L + n if it has none."""
-        if not isinstance(items, list):
-            items = _distinct(items)
-        beyond = count(len(self._slots)) if self.open else repeat(None)
-        try:
-            slots = list(map(self._slot_of.get, items, beyond))
-            if len(set(items)) == len(items) and None not in slots:
-                return np.array(slots, np.uint32)
-        except TypeError:
-            pass
-        return np.array([self._slot(item) for item in _distinct(items)], np.uint32)  # raises the precise error
-
-    def _slot(self, item: Item) -> int:
-        try:
-            return self._slot_of[item]
-        except KeyError:
-            raise ValueError(f"item {item!r}: not among this learner's items") from None
-
-    def _tokens(self) -> None:
-        self._token = np.full(len(self._slots), token_of(None), np.int64)
-        for item, slot in self._slot_of.items():
-            self._token[slot] = token_of(item)
-
     def _grow(self) -> None:
         """Enlarge the state, which grows with the number of steps if the horizon is unknown."""
         self._relayout(replace(self.compiled.problem, steps=2 * self.steps))
@@ -738,9 +643,6 @@ class Learner:
         """Copy the state into the layout of a larger problem."""
         new = CompiledPolicy.cached(self.policy, problem)
         self._floats, self._ints = self.compiled.moved(self._floats, self._ints, new)
-        more = problem.L - len(self._token)
-        if more:
-            self._token = np.append(self._token, np.full(more, token_of(None), np.int64))
         self._compile(new)
 
 
@@ -765,25 +667,6 @@ def load(path: str | os.PathLike[str]) -> Learner:
         return Learner._restored(serialization.read(path))
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(f"{os.fspath(path)}: not a saved learner ({error})") from error
-
-
-def _distinct(items: Iterable[Item]) -> list[Any]:
-    if isinstance(items, str):
-        raise ValueError(f"items={items!r}: must be a list of items, not one string")
-    try:
-        # NumPy scalars become Python objects: they are equal, but print and are saved differently
-        out = list(items)
-        if set(map(type, out)) != {str}:
-            out = [item.item() if isinstance(item, np.generic) else item for item in out]
-        once = len(set(out)) == len(out)
-    except TypeError as error:
-        raise ValueError(
-            f"items={items!r}: must be a list of strings, numbers or other hashable objects ({error})"
-        ) from None
-    if not once:
-        twice = next(item for n, item in enumerate(out) if item in out[:n])
-        raise ValueError(f"items: {twice!r} occurs twice")
-    return out
 
 
 def _filled(n: int, value: float) -> NDArray[np.float64]:

@@ -191,7 +191,7 @@ def test_new_items_have_their_turn_last():
         learner.update(learner.rank(), [0])
     learner.remove_items([first[0]])
     learner.add_items(["d"])
-    assert [learner._slots[n] for n in state(learner)["turn"]] == [*first[1:], "d"]
+    assert [learner._slots.names[n] for n in state(learner)["turn"]] == [*first[1:], "d"]
 
 
 # -- restarts ----------------------------------------------------------------------------------------------------------

@@ -441,13 +441,13 @@ def test_copies_and_bytes_continue(name):
 
 
 def test_a_copy_is_independent(learner):
-    before = bits(learner), learner.items, learner.rank(), learner.steps, learner._token.tobytes()
+    before = bits(learner), learner.items, learner.rank(), learner.steps, learner._slots.token.tobytes()
     other = learner.copy()
     other.update(["a", "b"], 1)
     other.remove_items(["a"])
     other.add_items(["x", "y"])
     other.update(other.rank(), 2)
-    assert (bits(learner), learner.items, learner.rank(), learner.steps, learner._token.tobytes()) == before
+    assert (bits(learner), learner.items, learner.rank(), learner.steps, learner._slots.token.tobytes()) == before
     third = learner.copy()
     learner.remove_items(["b"])
     learner.add_items(["z"])
@@ -548,7 +548,7 @@ def test_a_list_made_before_items_moved():
     learner.remove_items(["b", "a"])
     learner.add_items(["x", "a"])  # in each other's places
     learner.update(ranking, item="a")
-    counts = dict(zip(learner._slots, state(learner)["X"].tolist(), strict=True))
+    counts = dict(zip(learner._slots.names, state(learner)["X"].tolist(), strict=True))
     assert counts == {"a": 1.0, "c": 0.0, "x": 0.0}
 
 
@@ -587,7 +587,7 @@ def test_many_items_at_once_are_as_many_one_by_one():
     first.add_items(names)
     for name in names:
         second.add_items([name])
-    assert first._token.tobytes() == second._token.tobytes()
+    assert first._slots.token.tobytes() == second._slots.token.tobytes()
     same_future(first, second, 20)
 
 
