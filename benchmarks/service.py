@@ -7,10 +7,10 @@ the machine.
     python benchmarks/service.py start [--events 10000000]
 
 ``load``: rank requests and durable feedback, half and half, in turn to a service of each policy and to an echo route of
-the same stack (Starlette on uvicorn); the medians of the ratios; then latencies at half of the rate. ``--against``: another checkout of the project, with a
-.venv of its own, whose service is measured in turn with this one. ``queries``: one
-rank request for every query, with ten items; the memory of the server. ``start``: a service writes a log and is started
-again; the time that takes. The last two need disk space (6 GB for the defaults) under ``--folder``.
+the same stack (Starlette on uvicorn); the medians of the ratios; then latencies at half of the rate. ``--against``:
+another checkout of the project, with a .venv of its own, whose service is measured in turn with this one. ``queries``:
+one rank request for every query, with ten items; the memory of the server. ``start``: a service writes a log and is
+started again; the time that takes. The last two need disk space (6 GB for the defaults) under ``--folder``.
 """
 
 from __future__ import annotations
