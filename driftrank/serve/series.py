@@ -155,13 +155,13 @@ def _clickedness(counts: dict[str, int]) -> Clickedness:
 
 
 async def _service(service: Service) -> ServiceOverview:
-    metrics = service.metrics
+    metrics, (size, nodes) = service.metrics, await service.store_use()
     p50, p99 = (metrics.quantile("http_request_duration_seconds", ("rank",), share) for share in (0.5, 0.99))
     return ServiceOverview(
         driftrank.__version__, int(metrics.total("http_requests", lambda labels: True)),
-        int(metrics.total("http_requests", lambda labels: int(labels[1]) >= 500)), service.store.size(),
+        int(metrics.total("http_requests", lambda labels: int(labels[1]) >= 500)), size,
         service.state.queries.nbytes, _resident(), p50, p99, service.problem,
-        [NodeOverview(*node) for node in await service.nodes()],
+        [NodeOverview(*node) for node in nodes],
     )  # fmt: skip
 
 
