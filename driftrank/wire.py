@@ -234,6 +234,11 @@ class ItemState(Struct, frozen=True, omit_defaults=True):
     #: what place, score, query, item, features, crosses (with the context) add to the logit of the prior
     because: dict[str, float] | None = None
     last_change_time: Moment | None = None  #: when that change was detected, if it is known
+    #: the lower end of the interval of 95% of the estimate, by its samples and the prior; null if there are none, or
+    #: the estimate is not a share of clicks
+    low: float | None = None
+    high: float | None = None  #: the upper end
+    why: str | None = None  #: why it stands where it does among the items, in one sentence
 
 
 class QueryState(Struct, frozen=True):
@@ -380,6 +385,171 @@ class ExperimentState(Struct, frozen=True):
     comparisons: list[Comparison]  #: since they began
     days: list[Day]  #: the latest first
     by: Literal["subject", "event", "both"] | None  #: what the rankings were assigned to arms by; null: none has ended
+
+
+class ArmSeries(Struct, frozen=True):
+    """The lists of an arm over time: a number for each time. Ends of lists count at their own times. Pages after the
+    first are not lists of their own."""
+
+    arm: str  #: its name; live, shadow, safe and holdout are the ranker's own
+    lists: list[int]  #: that were made
+    explored: list[int]  #: those of them with an item that was shown to learn more about it
+    feedback: list[int]  #: lists that ended with feedback
+    silence: list[int]  #: that ended without feedback, which counts as no click
+    dropped: list[int]  #: that ended without feedback and were not learnt from
+    withdrawn: list[int]  #: that were taken back
+    late: list[int]  #: ends that came after the end of the feedback window
+    clicked: list[int]  #: lists with a click, of those with feedback or silence
+    clicks: list[int]  #: on these
+    value: list[float]  #: the sum of the values of these clicks
+    #: clicks per list since the arm began, up to the end of each period; null before 100 lists have ended. The band of
+    #: 95% holds at all times together, for lists that do not depend on each other.
+    mean: list[float | None]
+    low: list[float | None]  #: of the band
+    high: list[float | None]  #: of the band
+
+
+class Positions(Struct, frozen=True):
+    """Items by position, from 1; the last number is that of all positions after 20."""
+
+    shown: list[int]  #: items
+    explored: list[int]  #: those of them that were shown to learn more about them
+    clicked: list[int]  #: clicks, by the end of the list
+
+
+class Delays(Struct, frozen=True):
+    """Clicks by the time since their list was shown. A click after the end of the feedback window is not among them."""
+
+    bounds: list[float]  #: seconds
+    clicks: list[int]  #: up to each bound and above the one before; the last number: above all
+    cut: list[float | None]  #: the share of the clicks that a feedback window of each bound would have cut off
+    wait: float  #: the feedback window, in seconds
+
+
+class Gain(Struct, frozen=True, omit_defaults=True):
+    """An arm compared with the baseline over time: the difference of clicks per list since the comparison began, as it
+    was seen last in each hour, with the band of 95% that holds at all times together."""
+
+    arm: str  #: its name
+    baseline: str  #: the arm that it is compared with
+    since: str  #: when the comparison began, ISO 8601
+    times: list[int]  #: beginnings of hours, in seconds since 1970; those with enough lists
+    lists: list[int]  #: of all arms since it began
+    difference: list[float]  #: of the arm to the baseline
+    low: list[float]  #: of the band
+    high: list[float]  #: of the band
+    certain_since: str | None = None  #: the band has been on one side of 0 since then, ISO 8601
+    refused: Literal["few", "lost-feedback"] | None = None  #: as in a comparison
+    running: bool = True  #: false: one of the arms has no share any more
+
+
+class SeriesState(Struct, frozen=True):
+    """The traffic of a ranker over time."""
+
+    ranker: str  #: its name
+    step: Literal["minute", "hour"]  #: the length of a period
+    times: list[int]  #: beginnings of the periods, in seconds since 1970; the last one is not over
+    arms: list[ArmSeries]  #: also those that are gone
+    changes: list[int]  #: changes of users that were detected, of the latest 1,000
+    positions: Positions  #: by whole days, in UTC
+    delays: Delays  #: by whole days, in UTC
+    gains: list[Gain]  #: of the comparisons of the experiment
+
+
+class Clickedness(Struct, frozen=True, omit_defaults=True):
+    """Lists that have ended, and their clicks."""
+
+    lists: int  #: with feedback, or silence that counts as no click
+    clicked: int  #: those of them with a click
+    clicks: int  #: on these
+    share: float | None = None  #: of lists with a click
+    low: float | None = None  #: of the interval of 95% of the share, for one look
+    high: float | None = None  #: of this interval
+
+
+class ArmOverview(Struct, frozen=True):
+    """An arm of late."""
+
+    arm: str  #: its name
+    hour: Clickedness  #: the last 60 minutes
+    day: Clickedness  #: the last 24 hours
+
+
+class RankerOverview(Struct, frozen=True, omit_defaults=True):
+    """A ranker of late."""
+
+    ranker: str  #: its name
+    policy: str  #: its description
+    lists_hour: int  #: made in the last 60 minutes
+    lists_day: int  #: made in the last 24 hours
+    arms: list[ArmOverview]  #: with lists in the last 24 hours
+    comparisons: list[Comparison]  #: of the experiment, that are running
+    changes_day: int  #: changes of users that were detected in the last 24 hours
+    pending: int  #: rankings whose feedback window is open
+    explored: float | None = None  #: the share of the lists of the last 24 hours with an item that was explored
+
+
+class NodeOverview(Struct, frozen=True):
+    """A service that uses the same store."""
+
+    node: str  #: its name
+    url: str  #: at which it listens
+    record: int  #: the last record of the log that it has taken in
+    seconds: float  #: since it said so
+    keeper: bool  #: it ends feedback windows, takes checkpoints and forgets old records
+
+
+class ServiceOverview(Struct, frozen=True, omit_defaults=True):
+    """The service that answers, since it was started."""
+
+    version: str  #: of driftrank
+    requests: int  #: answered
+    errors: int  #: those of them with a status of 500 or above
+    store_bytes: int | None  #: the size of the store; null if it cannot be read
+    state_bytes: int  #: memory of learners
+    memory_bytes: int | None = None  #: memory of the process, where it can be read
+    rank_p50: float | None = None  #: seconds within which half of the rank requests were answered
+    rank_p99: float | None = None  #: seconds within which 99% of them were
+    problem: str | None = None  #: the reason why nothing can be written at the moment
+    nodes: list[NodeOverview] = []  #: all services on the same store, if several can use it
+
+
+class Overview(Struct, frozen=True, omit_defaults=True):
+    """The rankers that a key has access to, at a glance."""
+
+    time: Moment  #: of the server
+    rankers: list[RankerOverview]  #: by name
+    service: ServiceOverview | None = None  #: only with a key that has access to all rankers
+
+
+class ListSummary(Struct, frozen=True, omit_defaults=True):
+    """A list of a query."""
+
+    event_id: str  #: its id
+    time: Moment  #: when it was made
+    arm: str  #: its arm
+    items: list[ItemId]  #: that were shown, from the top
+    why: list[Why]  #: the reason for each
+    clicks: list[int] | None = None  #: clicked positions, from 1; null: it has not ended
+    how: Literal["feedback", "silence", "dropped", "withdrawn"] | None = None  #: how it ended
+
+
+class ItemLists(Struct, frozen=True):
+    """An item in the latest lists of a query: a number for each of the parts."""
+
+    id: ItemId  #: the caller's
+    shown: list[int]  #: lists that showed it
+    clicked: list[int]  #: those of them in which it was clicked
+
+
+class QueryLists(Struct, frozen=True):
+    """The latest lists of a query, at most 64, of the busiest queries."""
+
+    ranker: str  #: its name
+    query: str  #: as in a request
+    lists: list[ListSummary]  #: latest first
+    times: list[Moment]  #: the first list of each part: the lists of the query in order, in parts of equal number
+    items: list[ItemLists]  #: those shown most often, at most 100
 
 
 class WarmRow(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import Any, Literal, Self, overload
 
 from ..validation import check_integer
@@ -18,12 +19,15 @@ from ..wire import (
     Item,
     ItemId,
     OperationLogged,
+    Overview,
+    QueryLists,
     QueryState,
     QuerySummary,
     RankerInfo,
     RankerSettings,
     RankRequest,
     RankResponse,
+    SeriesState,
     WarmRow,
     route_in,
     route_of,
@@ -209,6 +213,11 @@ class AsyncClient(Core):
         path = f"{self._path}/queries/{segment(query)}{page}"
         return await self._send(Call("GET", path, QueryState, route=route_of(self.name, query)))
 
+    async def query_lists(self, query: str, limit: int = 20) -> QueryLists:
+        """The latest lists of a query with their clicks, and its items in them."""
+        path = f"{self._path}/lists/{segment(query)}{calls.parameters(limit=limit)}"
+        return await self._send(Call("GET", path, QueryLists))
+
     async def top_queries(self, by: str = "traffic", offset: int = 0, limit: int = 100) -> list[QuerySummary]:
         """Queries with their traffic: by "traffic", by latest "change", or by "loss" against the holdout."""
         page = calls.parameters(by=by, offset=offset, limit=limit)
@@ -273,6 +282,18 @@ class AsyncClient(Core):
         """The arms of a ranker and their comparison; by default of this client's."""
         path = f"{calls.ranker_path(self.name if name is None else name)}/experiment"
         return await self._send(Call("GET", path, ExperimentState))
+
+    async def overview(self) -> Overview:
+        """The rankers that this key has access to at a glance, and the service with a key to all of them."""
+        return await self._send(Call("GET", "/v1/overview", Overview))
+
+    async def series(
+        self, name: str | None = None, *, step: str = "minute", since: datetime | None = None
+    ) -> SeriesState:
+        """A ranker over time, by default this client's: by "minute" of a day or by "hour" of 92 days."""
+        page = calls.parameters(step=step, since=None if since is None else since.isoformat())
+        path = f"{calls.ranker_path(self.name if name is None else name)}/series{page}"
+        return await self._send(Call("GET", path, SeriesState))
 
     async def delete_ranker(self, name: str) -> None:
         await self._send(Call("DELETE", calls.ranker_path(name), bytes))

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from driftrank.policies.estimates import Belief
 from driftrank.policies.learner.learner import Learner
@@ -17,6 +17,7 @@ from driftrank.policies.learner.ranked_items import described_at
 from driftrank.policies.learner.shared_model import Prior
 from driftrank.serve.items import given_items, used_by
 from driftrank.serve.log.description import unpack_description
+from driftrank.serve.reason import intervals, reason
 from driftrank.serve.service import Service, no_query
 from driftrank.serve.slices import Slices
 from driftrank.serve.state.arms import Arm
@@ -93,16 +94,16 @@ class Introspection:
         in_order = sorted(cast(dict[ItemId, Belief], beliefs).items(), key=key, reverse=sort != "id")
         if slices.over:
             await slices.pause()
-        states = []
-        for item, b in in_order[offset : offset + limit]:
+        places = _places(cast(dict[ItemId, Belief], beliefs))
+        page, states = in_order[offset : offset + limit], []
+        for (item, b), (low, high) in zip(page, intervals([b for _, b in page]), strict=True):
             change = changed.get(item, _NEVER)
-            states.append(
-                ItemState(
-                    item, _finite(b.estimate), _finite(b.bonus), _finite(b.samples), _finite(b.score),
-                    moment(query.last_offered(item)), change.step, b.prior, b.strength, query.places.get(item),
-                    because.get(item), change.time,
-                )
+            state = ItemState(
+                item, _finite(b.estimate), _finite(b.bonus), _finite(b.samples), _finite(b.score),
+                moment(query.last_offered(item)), change.step, b.prior, b.strength, query.places.get(item),
+                because.get(item), change.time, low, high,
             )  # fmt: skip
+            states.append(structs.replace(state, why=reason(state, places[item], len(in_order))))
         return QueryState(
             ranker_name, name, ranker.spec, query.steps, query.impressions, query.clicks, last.step,
             learner.alarm_count, states, len(in_order), last.time or UNSET,
@@ -166,6 +167,18 @@ def _changes(query: Query, learner: Learner) -> tuple[dict[ItemId, _LastChange],
         items = cast(list[ItemId], learner.items if alarm.everything else [alarm.item])
         changed |= dict.fromkeys(items, last)
     return changed, last
+
+
+def _places(beliefs: dict[ItemId, Belief]) -> dict[ItemId, int]:
+    """The places of items, from 1: by score, which is the estimate if chance does the rest; without one, first, as the
+    policy would show them."""
+
+    def worth(item: ItemId) -> float:
+        its = beliefs[item]
+        value = its.score if its.bonus is not None or its.estimate is None else its.estimate
+        return math.inf if value is None else value
+
+    return {item: n for n, item in enumerate(sorted(beliefs, key=worth, reverse=True), 1)}
 
 
 def _sort_key(

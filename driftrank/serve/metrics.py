@@ -26,9 +26,9 @@ _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1
 
 
 #: seconds from a ranking to its click
-_DELAYS = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 150.0, 300.0, 600.0, 1800.0, 3600.0, 10800.0, 43200.0, 86400.0, 259200.0)
+DELAYS = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 150.0, 300.0, 600.0, 1800.0, 3600.0, 10800.0, 43200.0, 86400.0, 259200.0)
 #: positions with labels of their own
-_POSITIONS = 20
+POSITIONS = 20
 
 
 class Family(NamedTuple):
@@ -45,7 +45,7 @@ def position_label(position: int) -> str:
     >>> position_label(3), position_label(300)
     ('3', '21+')
     """
-    return str(position) if position <= _POSITIONS else f"{_POSITIONS + 1}+"
+    return str(position) if position <= POSITIONS else f"{POSITIONS + 1}+"
 
 
 #: labels of a comparison
@@ -88,7 +88,7 @@ COUNTERS = {
 HISTOGRAMS = {
     "http_request_duration_seconds": Family("Time to answer a request, by route.", ("route",)),
     "click_delay_seconds": Family(
-        "Time from a ranking to a click; wait should be longer than most of them.", ("ranker",), _DELAYS
+        "Time from a ranking to a click; wait should be longer than most of them.", ("ranker",), DELAYS
     ),
     "checkpoint_duration_seconds": Family("Time to write a checkpoint."),
     "event_loop_lag_seconds": Family("Time by which the event loop was late, as every request is then."),
@@ -166,6 +166,30 @@ class Metrics:
     def count(self, name: str, labels: Labels = ()) -> float:
         """The count so far."""
         return self._counts[name].get(labels, 0)
+
+    def total(self, name: str, counts: Callable[[Labels], bool]) -> float:
+        """The sum of the counts with these labels."""
+        return sum(n for labels, n in self._counts[name].items() if counts(labels))
+
+    def quantile(self, name: str, labels: Labels, share: float) -> float | None:
+        """The duration within which a share of all was, between the bounds of its bucket; None without any.
+
+        >>> metrics = Metrics()
+        >>> for seconds in (0.0002, 0.0002, 0.0002, 0.007):
+        ...     metrics.observe("http_request_duration_seconds", ("rank",), seconds)
+        >>> metrics.quantile("http_request_duration_seconds", ("rank",), 0.5)
+        0.0002
+        """
+        cells = self._times[name].get(labels)
+        if cells is None or not (n := sum(cells[:-1])):
+            return None
+        bounds, so_far = HISTOGRAMS[name].bounds, 0.0
+        for at, count in enumerate(cells[:-2]):
+            if count and so_far + count >= share * n:
+                low = bounds[at - 1] if at else 0.0
+                return low + (bounds[at] - low) * (share * n - so_far) / count
+            so_far += count
+        return bounds[-1]
 
     def forget(self, ranker: str) -> None:
         """Drop the counts of a deleted ranker."""

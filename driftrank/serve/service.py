@@ -40,8 +40,8 @@ from driftrank.serve.log.records import (
     ranked_id,
     withdrawn_id,
 )
-from driftrank.serve.log.store.base import Store, StoreDamaged, StoreError, StoreUnknown
-from driftrank.serve.log.store.shared import SharedStore
+from driftrank.serve.log.store.base import LogEntry, Store, StoreDamaged, StoreError, StoreUnknown
+from driftrank.serve.log.store.shared import Node, SharedStore
 from driftrank.serve.maintenance import Maintenance
 from driftrank.serve.metrics import Metrics, position_label
 from driftrank.serve.paging import page_of
@@ -318,6 +318,31 @@ class Service:
             return {event_id: self.state.impression(ranker, event_id) for event_id in ids}
         found = await self._follower.find([(ranker.name, ranker.created, event_id) for event_id in ids])
         return dict(zip(ids, found, strict=True))
+
+    async def impressions_of(self, ranker: Ranker, records: Sequence[int]) -> list[Impression]:
+        """Impressions by their records, ascending; without those that the log has forgotten."""
+        known = {seq: self.state.impressions.in_memory(seq) for seq in records}
+        missing = [seq for seq, found in known.items() if found is None]
+        entries: list[LogEntry] = []
+        if isinstance(self.store, SharedStore):
+            entries = await self._committer.run(self.store.numbered, missing) if missing else []
+        else:
+            with suppress(StoreDamaged):  # as good as forgotten
+                entries = [entry for seq in missing for entry in self.store.read(seq - 1, 1) if entry.seq == seq]
+        ranked = [record for entry in entries if isinstance(record := decode(entry.body), Ranked)]
+        read = await self.impressions(ranker, [record.event_id for record in ranked])
+        found = {it.seq: it for it in (*known.values(), *read.values()) if it is not None}
+        return [found[seq] for seq in records if seq in found]
+
+    async def store_use(self) -> tuple[int | None, list[Node]]:
+        """The size of the store, and the services that use it if several can; nothing if it cannot be read."""
+        try:
+            size: int = await self._committer.run(self.store.size)
+            if isinstance(self.store, SharedStore):
+                return size, await self._committer.run(self.store.nodes)
+            return size, []
+        except StoreError:
+            return None, []
 
     async def append(self, records: Sequence[NewRecord], *, urgent: bool = False) -> list[Settled]:
         try:

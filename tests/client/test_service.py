@@ -255,6 +255,11 @@ def test_events_and_feeds(client: Any) -> None:
     assert pickle.loads(pickle.dumps(caught.value)).type == caught.value.type
     (busiest,) = client.top_queries()
     assert (busiest.query, busiest.live.clicks) == ("a b/c", 1)
+    (arm,) = client.series(step="hour", since=found.time).arms
+    assert (arm.arm, sum(arm.lists), sum(arm.clicked)) == ("live", 1, 1)
+    (latest,) = client.query_lists("a b/c").lists
+    assert (latest.event_id, latest.clicks) == (ranking.event_id, [1])
+    assert [it.lists_day for it in client.overview().rankers if it.ranker == client.name] == [1]
     assert client.top_queries("loss") == client.top_queries("change", offset=1, limit=2) == []
     assert client.changes() == client.changes("a b/c", before=7) == []
     assert [item.id for item in client.query("a b/c", sort="id", limit=2).items] == ["a", "b"]

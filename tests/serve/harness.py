@@ -255,7 +255,7 @@ def dump(state: State, names: dict[str, list[str]]) -> dict[str, Any]:
             "deferred": dict(ranker.deferred), "withdrawn": dict(ranker.withdrawn), "sizes": ranker.sizes,
             "value": ranker.value, "values": ranker.values, "stable": ranker.stable_lists.to_bytes(),
             "arms": {label: _dump_arm(state, arm) for label, arm in ranker.arms.items()},
-            "experiment": msgpack.encode(ranker.experiment),
+            "experiment": msgpack.encode(ranker.experiment), "series": ranker.series.saved(),
             "of queries": queries, "traffic": to_builtins(ranker.traffic.queries), "changes": ranker.changes,
             "shared": None if ranker.shared is None else ranker.shared.to_bytes(), "shared seq": ranker.shared_seq,
         }  # fmt: skip

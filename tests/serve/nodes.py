@@ -188,6 +188,8 @@ def _of_node(state: State, node: Node) -> list[str]:
             out.append(f"traffic of ranker {name} of {node.settings.node}")
         if ranker.experiment != mine.experiment or ranker.stable_lists.to_bytes() != mine.stable_lists.to_bytes():
             out.append(f"experiment or stable lists of ranker {name} of {node.settings.node}")
+        if ranker.series.saved() != mine.series.saved():
+            out.append(f"series of ranker {name} of {node.settings.node}")
         for arm, ours in zip(ranker.every_arm(), mine.every_arm(), strict=True):
             if arm.shared is not None and arm.shared.to_bytes() != ours.shared.to_bytes():
                 out.append(f"shared model of {arm.owner} of {node.settings.node}")

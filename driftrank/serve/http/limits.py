@@ -45,6 +45,12 @@ _ANSWERS: dict[str, dict[str, Limit]] = {
     "EndedLists": {"lists": _COUNT, "clicks": _COUNT},
     "ArmCounts": {"lists": _COUNT, "clicks": _COUNT, "lost": _COUNT},
     "Comparison": {"lists": _COUNT, "needed": _COUNT},
+    "Clickedness": {**dict.fromkeys(("lists", "clicked", "clicks"), _COUNT), "share": _SHARE},
+    "RankerOverview": {
+        **dict.fromkeys(("lists_hour", "lists_day", "changes_day", "pending"), _COUNT), "explored": _SHARE,
+    },
+    "NodeOverview": {"record": _COUNT},
+    "ServiceOverview": dict.fromkeys(("requests", "errors", "store_bytes", "state_bytes", "memory_bytes"), _COUNT),
     "ChangeLogged": {"number": _NUMBER, "step": _COUNT},
     "OperationLogged": dict.fromkeys(("number", "discarded", "undoes", "created"), _COUNT),
     "RankerInfo": dict.fromkeys(("queries", "lists", "steps", "clicks", "pending"), _COUNT),

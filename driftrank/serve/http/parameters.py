@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from starlette.requests import Request
@@ -55,6 +56,18 @@ def optional_integer(request: Request, parameters: Parameters, name: str) -> int
     if not value.isascii() or not value.isdigit() or len(value) > 18 or not low <= int(value) <= high:
         raise Refused(422, "Bad value", f"{name}={value!r}: must be an integer from {low} to {high}")
     return int(value)
+
+
+def time(request: Request, name: str) -> float | None:
+    """The value of a time, in seconds since 1970; None if it is not given. Without a zone it is UTC."""
+    value = request.query_params.get(name)
+    if value is None:
+        return None
+    try:
+        at = datetime.fromisoformat(value.replace(" ", "+"))  # a + that was not encoded
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        raise Refused(422, "Bad value", f"{name}={value!r}: must be a time such as 2026-01-31T12:00:00Z") from None
 
 
 def choice(request: Request, parameters: Parameters, name: str) -> str:

@@ -11,6 +11,7 @@ from driftrank.serve.state.arms import Arm
 from driftrank.serve.state.changes import Change
 from driftrank.serve.state.experiment import Experiment
 from driftrank.serve.state.ranker import Ranker
+from driftrank.serve.state.series import SavedSeries, Series
 from driftrank.serve.state.stable_lists import StableLists
 from driftrank.serve.state.traffic import QueryTraffic, Traffic
 from driftrank.serve.state.waiting import WaitingImpressions
@@ -73,6 +74,7 @@ class _SavedRanker(Struct):
     experiment: Experiment | UnsetType = UNSET
     stable: bytes | UnsetType = UNSET
     history: list[tuple[int, int, float]] | UnsetType = UNSET
+    series: SavedSeries | UnsetType = UNSET
 
 
 class _Saved(Struct):
@@ -101,6 +103,7 @@ class Checkpoint(NamedTuple):
                 UNSET if r.experiment.is_new(r.created) else r.experiment,
                 r.stable_lists.to_bytes() if len(r.stable_lists) else UNSET,
                 r.history if len(r.history) > 1 else UNSET,
+                r.series.saved() if r.series.arms else UNSET,
             )
             for name, r in self.rankers.items()
         }  # fmt: skip
@@ -131,6 +134,8 @@ def _ranker(name: str, saved: _SavedRanker) -> Ranker:
         out.experiment = saved.experiment
     if saved.stable is not UNSET:
         out.stable_lists = StableLists.from_bytes(saved.stable)
+    if saved.series is not UNSET:
+        out.series = Series.restored(saved.series)
     return out
 
 

@@ -22,8 +22,8 @@ from driftrank.kernels.rng import key_of
 from driftrank.serve.log.records import Final, Ranked
 from driftrank.serve.state.arms import Split
 
-#: days, and comparisons that are no longer running, that are kept
-_DAYS, _STOPPED = 90, 8
+#: days, hours of a comparison, and comparisons that are no longer running, that are kept
+_DAYS, _HOURS, _STOPPED = 90, 2_208, 8
 #: an interval is given from so many lists of either arm on, of so many buckets
 _FEW, _FEW_BUCKETS = 100, 50
 #: the interval is looked at after so many lists, to note since when it is on one side of 0
@@ -39,6 +39,15 @@ class Estimate(NamedTuple):
     difference: float
     half: float
     sd: float
+
+
+class HourGain(NamedTuple):
+    """A comparison as it was seen last in an hour."""
+
+    hour: int  #: since 1970
+    lists: int  #: of all arms, since it began
+    difference: float  #: of clicks per list
+    half: float  #: the half-width of its interval
 
 
 class Sums(Struct):
@@ -84,6 +93,7 @@ class Pair(Struct):
     square: float = 0.0  #: of psi of clicks, summed
     side: int = 0  #: of 0 on which the interval of clicks lies; 0: it contains 0
     certain: float = 0.0  #: since when it does so
+    hours: list[HourGain] = []  #: the intervals of clicks over time, by the hours in which they were looked at
 
     def add(self, name: str, bucket: int, clicks: float, value: float, time: float, now: float) -> None:
         """Count a list with its terms, which are those of its own arm, divided by its share."""
@@ -110,8 +120,16 @@ class Pair(Struct):
         if not self.few:
             estimate = self.estimate(self.clicks)
             side = (estimate.difference > estimate.half) - (estimate.difference < -estimate.half)
+            self._note(HourGain(int(now // 3_600), self.lists, estimate.difference, estimate.half))
         if side != self.side:
             self.side, self.certain = side, now if side else 0.0
+
+    def _note(self, gain: HourGain) -> None:
+        if self.hours and self.hours[-1].hour >= gain.hour:
+            self.hours[-1] = gain._replace(hour=self.hours[-1].hour)
+        else:
+            self.hours.append(gain)
+            del self.hours[:-_HOURS]
 
     @property
     def few(self) -> bool:

@@ -12,6 +12,7 @@ from driftrank.serve.ranker_settings import OWN_ARMS, PLANNED, arms_of, settings
 from driftrank.serve.state.arms import Arm, Assignment, Split, subject_hash
 from driftrank.serve.state.changes import Change
 from driftrank.serve.state.experiment import Experiment
+from driftrank.serve.state.series import Series
 from driftrank.serve.state.stable_lists import StableLists
 from driftrank.serve.state.traffic import Traffic
 from driftrank.serve.state.waiting import WaitingImpressions
@@ -43,6 +44,7 @@ class Ranker(Arm):
         #: the records that changed k or the retention of items, and these; with the first that arms need
         self.history: list[tuple[int, int, float]] = []
         self.experiment = Experiment()
+        self.series = Series()  #: also of earlier generations
         self.stable_lists = StableLists()
         super().__init__(name, "", settings, created)
         self.set(settings, chosen=chosen, seq=created)
@@ -114,7 +116,7 @@ class Ranker(Arm):
         out = copy.copy(self)
         out.waiting, out.collected, out.values, out.withdrawn, out.deferred = WaitingImpressions(), {}, {}, {}, {}
         out.traffic, out.changes, out.stable_lists = Traffic(), [], StableLists()
-        out.experiment = Experiment()
+        out.experiment, out.series = Experiment(), Series()
         out.arms = {name: copy.copy(arm) for name, arm in self.arms.items()}
         for arm in out.every_arm():
             arm.learns_shared, arm._shared = False, None

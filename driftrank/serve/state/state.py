@@ -201,6 +201,7 @@ class State:
         if ranker is None or 0 < record.ranker_since < ranker.created:  # deleted meanwhile
             return
         self.impressions.add(Impression(seq, record))
+        ranker.series.ranked(record)
         if not record.defer:
             ranker.waiting.add(seq, record.time)
         if record.same and ranker.stable:
@@ -265,7 +266,7 @@ class State:
             ranker.collected[opened_by] = collected_with(before, record)
             clicks = ranker.collected[opened_by][0]
             if record.clicks:
-                self._count_delay(record, impression)
+                self._count_delay(ranker, record, impression)
         reset = self.is_reset(ranker, impression)
         policy = (ranker.arm(impression.ranked.arm) or ranker).policy
         return outcome.collected(record, impression, clicks, reset=reset, policy=policy, value=value)
@@ -284,6 +285,7 @@ class State:
         self.metrics.add("lists_finalised", (record.ranker, ranked.arm, record.how))
         reset, error = False, None
         arm = ranker.arm(ranked.arm)
+        ranker.series.ended(ranked, record, waited=waited)
         if ranked.share and waited:
             ranker.experiment.count(impression.seq, ranked, record)
         if waited and record.how in ("feedback", "silence"):
@@ -294,7 +296,7 @@ class State:
             for position in record.clicks:
                 self.metrics.add("clicks_by_position", (record.ranker, position_label(ranked.offset + position)))
             if record.clicks and not collected:
-                self._count_delay(record, impression)
+                self._count_delay(ranker, record, impression)
             if arm is None:
                 reset = True
             elif not holdout:
@@ -313,9 +315,10 @@ class State:
         policy = (arm or ranker).policy
         return outcome.counted(record, waited=waited, holdout=holdout, reset=reset, policy=policy, error=error)
 
-    def _count_delay(self, record: Clicked | Final, impression: Impression) -> None:
-        delay = record.time - impression.opened_at
-        self.metrics.observe("click_delay_seconds", (record.ranker,), max(0.0, delay))
+    def _count_delay(self, ranker: Ranker, record: Clicked | Final, impression: Impression) -> None:
+        delay = max(0.0, record.time - impression.opened_at)
+        self.metrics.observe("click_delay_seconds", (record.ranker,), delay)
+        ranker.series.clicked(record.time, delay)
 
     def _learn(
         self, seq: int, record: Final, ranked: Ranked, arm: Arm, query: Query, ranking: Sequence[ItemId]

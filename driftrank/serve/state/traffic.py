@@ -6,10 +6,10 @@ of the queries.
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-#: queries that stay in the table when it has twice as many
-KEPT = 1_000
+#: queries that stay in the table when it has twice as many, and impressions of each that are remembered
+KEPT, LATEST = 1_000, 64
 _DAY = 86_400
 
 
@@ -36,6 +36,17 @@ class QueryTraffic(Struct, array_like=True):
     impressions: int
     ranked: ArmTraffic  #: those of the policy
     holdout: ArmTraffic
+    #: the records of its latest impressions, ascending, 8 bytes each
+    latest: bytearray = field(default_factory=bytearray)
+
+    def remember(self, seq: int) -> None:
+        self.latest += seq.to_bytes(8, "little")
+        if len(self.latest) > 8 * LATEST:
+            del self.latest[:8]
+
+    def records(self) -> list[int]:
+        """The records of its latest impressions, ascending."""
+        return [int.from_bytes(self.latest[at : at + 8], "little") for at in range(0, len(self.latest), 8)]
 
     def recent_at(self, day: int) -> int:
         return self.recent >> min(63, max(0, day - self.day))
@@ -52,13 +63,15 @@ class Traffic:
         day = int(time // _DAY)
         found = self.queries.get(query)
         if found is None:
-            self.queries[query] = QueryTraffic(seq, time, day, 1, 1, ArmTraffic(), ArmTraffic())
+            found = self.queries[query] = QueryTraffic(seq, time, day, 1, 1, ArmTraffic(), ArmTraffic())
+            found.remember(seq)
             if len(self.queries) > 2 * KEPT:
                 self._drop_quiet(day)
             return
         if day > found.day:
             found.recent, found.day = found.recent_at(day), day
         found.recent += 1
+        found.remember(seq)
         found.impressions += 1
 
     def ended(self, impression: int, query: str, arm: str, clicks: int) -> None:

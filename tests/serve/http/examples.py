@@ -9,6 +9,7 @@ import json
 import random
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +59,9 @@ def answers(http: httpx.Client) -> dict[str, Any]:
         assert answer.is_success, (path, answer.text)
         assert str(answer.status_code) in described["responses"], path
         if answer.headers.get("content-type") == "application/json":
-            out[described["operationId"]] = _short(
-                json.loads(_VOLATILE.sub("2026-01-31T12:00:00.250000Z", answer.text))
-            )
+            found = json.loads(_VOLATILE.sub("2026-01-31T12:00:00.250000Z", answer.text))
+            _STEADY.get(described["operationId"], lambda _: None)(found)
+            out[described["operationId"]] = _short(found)
     return out
 
 
@@ -76,6 +77,30 @@ def _short(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _short(entry) for name, entry in value.items()}
     return round(value, 4) if isinstance(value, float) else value
+
+
+def _steady_overview(found: dict[str, Any]) -> None:
+    """Replace what was measured, in place."""
+    measured = {"requests": 500, "store_bytes": 5_000_000, "memory_bytes": 200_000_000, "state_bytes": 20_000}
+    found["service"] |= measured | {"rank_p50": 0.0004, "rank_p99": 0.0021}
+
+
+def _steady_series(found: dict[str, Any]) -> None:
+    """Join all periods into one, whenever they were, in place."""
+    found["times"], found["changes"] = [1_769_860_800], [sum(found["changes"])]
+    for arm in found["arms"]:
+        for name, column in arm.items():
+            if name in ("mean", "low", "high"):
+                arm[name] = column[-1:]
+            elif name != "arm":
+                arm[name] = [sum(column)]
+    delays = found["delays"]
+    clicks = sum(delays["clicks"])
+    delays["clicks"], delays["cut"] = [clicks] + [0] * len(delays["bounds"]), [0.0] * len(delays["bounds"])
+
+
+#: by operation: take out of an answer what differs from run to run
+_STEADY: dict[str, Callable[[dict[str, Any]], None]] = {"overview": _steady_overview, "series": _steady_series}
 
 
 def main() -> None:

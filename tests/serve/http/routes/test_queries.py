@@ -25,7 +25,8 @@ def test_any_string_can_be_a_query(http, ranker, name):
     assert (state["query"], state["steps"], state["lists"], state["clicks"]) == (name, 1, 1, 1)
     assert {str(item["id"]) for item in state["items"]} == {"a", "7"}
     for item in state["items"]:
-        assert set(item) == {"id", "estimate", "bonus", "samples", "score", "last_offered", "last_change"}
+        known = {"id", "estimate", "bonus", "samples", "score", "last_offered", "last_change", "why"}
+        assert set(item) == known | ({"low", "high"} if item["samples"] else set())
         assert abs(datetime.fromisoformat(item["last_offered"]).timestamp() - time.time()) < 600
     clicked = [item for item in state["items"] if item["samples"]]
     assert [item["estimate"] for item in clicked if item["estimate"]] == [1.0]

@@ -1,0 +1,72 @@
+"""Why an item stands where it does, in one sentence with the numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from driftrank.clickmodels.fitting.intervals import wilson
+from driftrank.policies.estimates import Belief
+from driftrank.wire import ItemState
+
+_ENDINGS = {1: "st", 2: "nd", 3: "rd"}
+
+
+def intervals(beliefs: Sequence[Belief]) -> list[tuple[float | None, float | None]]:
+    """The ends of the interval of 95% of each estimate, from its observations and those that its prior is worth; None
+    if the estimate is not a share of clicks, or there is nothing behind it.
+
+    >>> intervals([Belief(0.2, None, 340.0, 0.2), Belief(None, None, 0.0, 0.5)])
+    [(0.16094, 0.245764), (None, None)]
+    """
+    estimates = [math.nan if its.estimate is None else its.estimate for its in beliefs]
+    n = np.array([(its.samples or 0.0) + (its.strength or 0.0) for its in beliefs])
+    p = np.array(estimates)
+    low, high = wilson(p * n, n)
+    known = (p >= 0.0) & (p <= 1.0) & (n > 0.0) & np.isfinite(n)
+    ends = zip(np.round(low, 6).tolist(), np.round(high, 6).tolist(), known.tolist(), strict=True)
+    return [(low, high) if known else (None, None) for low, high, known in ends]
+
+
+def reason(item: ItemState, place: int, of: int) -> str:
+    """``place`` from 1 among the ``of`` items of the query, by their scores, or by estimates if chance does the rest.
+
+    >>> from driftrank.serve.times import moment
+    >>> item = ItemState("a", 0.2, None, 340.0, 0.2, moment(0.0), None, prior=0.1, strength=20.0, low=0.16, high=0.25)
+    >>> reason(item, 3, 12)
+    '3rd of 12 by its estimate 0.2 (0.16 to 0.25, from 340 observations; 0.1 before them, worth 20)'
+    """
+    where = f"{_ordinal(place)} of {of}"
+    if item.estimate is None:
+        if item.score is not None:
+            return f"{where} by its score {item.score:.3g}: it was not observed yet"
+        return f"{where}: it was not observed yet, so there is no estimate"
+    about = [] if item.low is None or item.high is None else [f"{item.low:.2g} to {item.high:.2g}"]
+    if item.samples:
+        about.append(f"from {_number(item.samples)} observation{'s' if item.samples != 1 else ''}")
+    else:
+        about.append("not observed yet")
+    behind = ", ".join(about)
+    if item.prior is not None and item.samples:
+        behind += f"; {item.prior:.2g} before them, worth {_number(item.strength or 0.0)}"
+    estimate = f"estimate {item.estimate:.3g} ({behind})"
+    out = f"{where} by its {estimate}"
+    if item.bonus is not None and item.score is not None:
+        out = f"{where} by its score {item.score:.3g}: {estimate} and {item.bonus:.2g} for what is uncertain"
+    if item.last_change_time is not None:
+        out += f"; its users changed at {item.last_change_time:%Y-%m-%dT%H:%M:%S}Z"
+    return out
+
+
+def _number(n: float) -> str:
+    return f"{n:.0f}" if n >= 10 else f"{n:.2g}"
+
+
+def _ordinal(n: int) -> str:
+    """
+    >>> [_ordinal(n) for n in (1, 2, 3, 4, 11, 12, 21, 113)]
+    ['1st', '2nd', '3rd', '4th', '11th', '12th', '21st', '113th']
+    """
+    return f"{n}{'th' if 10 < n % 100 < 14 else _ENDINGS.get(n % 10, 'th')}"
