@@ -89,7 +89,7 @@ def leaderboard(
         Steps of a run. The suite's time constants are scaled with it, and so are the runs of groups that have others.
     runs
         Runs of every query. An environment with a single query of its own gets as many as the others have in all;
-        Traffic gets five for each.
+        Traffic gets five for each, that of the suite fifteen short ones.
     device, threads
         As in :func:`~driftrank.experiments.simulation.simulate`.
     folder

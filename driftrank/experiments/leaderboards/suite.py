@@ -259,7 +259,9 @@ FAIR = (
 
 
 def _traffic(name: str, what: str, **fixed: Any) -> SuiteEntry:
-    return SuiteEntry(f"Traffic-{name}", "Traffic", what, {"n_queries": 300, **fixed}, sizes={"K": "k"})
+    """Many short runs: with five long ones no permutation test could confirm a verdict."""
+    same = {"n_queries": 300, **fixed}
+    return SuiteEntry(f"Traffic-{name}", "Traffic", what, same, sizes={"K": "k"}, steps=33_000, runs=3)
 
 
 TRAFFIC = (
