@@ -2,9 +2,9 @@
 
     driftrank leaderboard && python benchmarks/publish.py out/leaderboard
 
-The page and its figure become docs/explanation/leaderboard.md and docs/images/leaderboard.png; what is between the
-marks "leaderboard: begin" and "leaderboard: end" in docs/explanation/default-policy.md is replaced by the losses of the
-default policy, and by tables about the parts "users" and "fair".
+The page and its figure become docs/explanation/leaderboard.md and docs/images/leaderboard.png. What is between the
+marks "leaderboard: begin" and "leaderboard: end" is replaced: in docs/explanation/default-policy.md by the losses of
+the default policy, and by tables about the parts "users" and "fair"; in README.md by a short table of users.
 """
 
 from __future__ import annotations
@@ -21,8 +21,16 @@ from driftrank.experiments.leaderboards.findings import amount, losses, plus_min
 from driftrank.experiments.leaderboards.policies import BY_THEORY, TUNED
 from driftrank.reporting.table import Table
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- leaderboard: begin -->", "<!-- leaderboard: end -->"
+#: the users in README.md, with an environment in which nothing changes and one in which they do
+SHOWN = {
+    "cascade: read to the first click": ("Stationary", "Abrupt"),
+    "PBM: overlook low positions": ("PBM-1-K5", "PBM-1-breaks"),
+    "UBM: overlook, depending on clicks": ("UBM", "UBM-breaks"),
+    "DBN: stop when satisfied or tired": ("DBN", "DBN-breaks"),
+    "DCM: stop after some of the clicks": ("DCM", "DCM-breaks"),
+}
 #: at their defaults, the rivals that the default policy is measured by
 RIVALS = ("CascadeTS", "GLRTCascadeKLUCB", "CascadeSWTS")
 
@@ -72,6 +80,27 @@ def fair_table(board: Leaderboard) -> Table:
     return Table(names, rows, (None, *[""] * 5))
 
 
+def readme_table(board: Leaderboard) -> Table:
+    """By users: the default policy beside the best of all others, in bold if that is significantly better."""
+    parts = {name: part for part in board.every_part for name in part.environments}
+
+    def beside(name: str) -> tuple[str, str]:
+        part = parts[name]
+        others = [label for label in part.contenders if label != part.default and part.ran(label, name)]
+        best = min(others, key=lambda label: part.regret(label, name)[0])
+        verdict = next(c.verdict for c in part.comparisons if (c.policy, c.environment) == (best, name))
+        bold = "**" * (verdict == "better")
+        return amount(part.regret(part.default, name)[0]), f"{bold}{amount(part.regret(best, name)[0])}{bold} ({best})"
+
+    rows = [
+        (users, *beside(still), *beside(changing))
+        for users, (still, changing) in SHOWN.items()
+        if {still, changing} <= set(parts)
+    ]
+    names = ("users", board.default, "best of the others", f"{board.default}, changes", "best of the others, changes")
+    return Table(names, rows, (None, "", None, "", None))
+
+
 def block(board: Leaderboard) -> str:
     """The text between the marks."""
     parts = {part.part: part for part in board.every_part}
@@ -83,24 +112,29 @@ def block(board: Leaderboard) -> str:
     return "\n".join(texts)
 
 
+def put(path: Path, text: str) -> None:
+    """Replace what is between the marks of a page."""
+    before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise SystemExit(f"{path}: the marks {BEGIN} and {END} are missing")
+    path.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--docs", type=Path, default=DOCS)
+    parser.add_argument("--root", type=Path, default=ROOT, help="of the repository")
     options = parser.parse_args()
-    docs = options.docs
+    docs = options.root / "docs"
+    board = Leaderboard.load(options.folder)
     page = (options.folder / "leaderboard.md").read_text(encoding="utf-8")
     page = page.replace("](leaderboard.png)", "](../images/leaderboard.png)")
     (docs / "explanation" / "leaderboard.md").write_text(page, encoding="utf-8")
     figure = Image.open(options.folder / "leaderboard.png").convert("RGB")
     figure.quantize(128).save(docs / "images" / "leaderboard.png", optimize=True)  # a quarter of the bytes
-    path = docs / "explanation" / "default-policy.md"
-    text = path.read_text(encoding="utf-8")
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{path}: the marks {BEGIN} and {END} are missing")
-    path.write_text(f"{before}{BEGIN}\n{block(Leaderboard.load(options.folder))}\n{END}{after}", encoding="utf-8")
+    put(docs / "explanation" / "default-policy.md", block(board))
+    put(options.root / "README.md", readme_table(board).to_markdown().rstrip())
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ import pytest
 from hypothesis import settings
 from numba.core.dispatcher import Dispatcher
 
+from driftrank.engine import compiling
 from driftrank.policies.registry import policies
 from driftrank.queries import Queries, load
 from tests.postgres import Cluster, binaries
@@ -33,6 +34,8 @@ settings.load_profile("driftrank")
 # a shell makes its background jobs ignore Ctrl-C; tests of Ctrl-C must not inherit that
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+compiling.WORTH_PROCESSES = 4  # tests keep all cores busy as it is
 
 #: tests of all policies: ``make test`` runs them on one of every kind
 _OF_ALL = ("engine", "policies/contract", "policies/learner", "policies/test_skeletons.py", "serve")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -25,9 +25,9 @@ def compile(
 ) -> None:
     """Compile policies before the first start of the service.
 
-    These are the default policy, those of the rankers in the settings file, and others that are named. Compiled kernels
-    are kept in ~/.cache/driftrank, or $DRIFTRANK_CACHE_DIR. They are for this kind of processor, unless NUMBA_CPU_NAME
-    is generic, here and for the service.
+    These are the default policy, those of the rankers in the settings file, and others that are named; several are
+    compiled on all cores. Kernels are kept in ~/.cache/driftrank, or $DRIFTRANK_CACHE_DIR. They are for this kind of
+    processor, unless NUMBA_CPU_NAME is generic, here and for the service.
 
     \b
     driftrank compile
@@ -35,24 +35,20 @@ def compile(
     NUMBA_CPU_NAME=generic driftrank compile CascadeSWUCB:window=24h
     """
     import os
-    from time import perf_counter
 
     need("serve", "msgspec")
+    from driftrank.engine.cpu import cores
+    from driftrank.serve.compiling import Needed, compile_policies
     from driftrank.serve.ranker_settings import arms_of, settings_of_arm
     from driftrank.serve.settings import load_settings, policy_of, ranker_settings
-    from driftrank.serve.state.query import warm_up
 
     settings = load_settings(config, os.environ)
     named = [ranker_settings({"policy": policy}) for policy in policies or ()]
     configured = settings.rankers.values()
     arms = [settings_of_arm(ranker, arm) for ranker in configured for arm in arms_of(ranker)]
-    rankers = [ranker_settings({}), *configured, *arms, *named]
-    chosen: dict[str, Any] = {}
-    for ranker in rankers:
-        chosen.setdefault(policy_of(ranker).spec, ranker)
-    for n, (spec, ranker) in enumerate(chosen.items(), start=1):
-        left = len(chosen) - n
-        typer.echo(f"compiling {spec}{f', {left} left' if left else ''}", err=True)
-        began = perf_counter()
-        warm_up(policy_of(ranker), ranker.k, ranker.horizon, settings.memory_bytes)
-        typer.echo(f"{spec}: {perf_counter() - began:.1f} s")
+    needed: dict[str, Needed] = {}
+    for ranker in [ranker_settings({}), *configured, *arms, *named]:
+        policy = policy_of(ranker)
+        needed.setdefault(policy.spec, Needed(policy, ranker.k, ranker.horizon, settings.memory_bytes))
+    for policy, seconds in compile_policies(list(needed.values()), cores(), lambda line: typer.echo(line, err=True)):
+        typer.echo(f"{policy.spec}: {seconds:.1f} s")

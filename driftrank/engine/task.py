@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,13 @@ class Task:
         """The measures recorded at every checkpoint."""
         return (*MEASURES, *self.environment.measures)
 
+    @cached_property
+    def unlike(self) -> list[str]:
+        """Queries that differ in the number of their items or features, one of each kind."""
+        there = self.environment
+        kinds = {(len(there.queries[query]), there.feature_count(query)): query for query in reversed(there.names)}
+        return list(kinds.values())
+
     def problem(self, query: str, policy: Policy) -> RankingProblem:
         L, width = len(self.environment.queries[query]), 0
         if policy.contextual:
@@ -39,8 +47,8 @@ class Task:
 
     def check(self, policy: Policy) -> None:
         """Check that a policy can run in the environment."""
-        for problem in {self.problem(query, policy) for query in self.environment.names}:
-            parameters = policy.parameters(problem)
+        for query in self.unlike:
+            parameters = policy.parameters(self.problem(query, policy))
             policy.fields(parameters)
         if self.environment.traffic and policy.needs_fixed_list:
             raise ValueError(f"{policy.spec}: cannot run in {type(self.environment).__name__}, which has many queries")

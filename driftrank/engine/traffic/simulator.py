@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any
@@ -52,7 +52,11 @@ class TrafficSimulator(Simulator):
         }  # fmt: skip
         return tuple(names.items())
 
-    def compile(self) -> None:
+    @cached_property
+    def numbers_key(self) -> Hashable:
+        return self.policy.spec  # parameters differ from run to run, with the lists of its busiest query
+
+    def _run_nothing(self) -> None:
         self._lists(0, 0, lambda lists: True)
 
     def run(self, unit: Unit, tick: Callable[[int], bool]) -> NDArray[np.float64] | None:

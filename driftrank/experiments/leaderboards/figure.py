@@ -21,6 +21,10 @@ COLUMNS = 3
 ALWAYS = ("CascadeTS", "CascadeSWUCB", "CascadeDUCB", "OracleRestart")
 #: at least so many lines, if there are so many policies
 FEWEST = 4
+#: the font size of policies beside their alarms
+_SMALL = 5.5
+#: inches for the numbers and the name of the axis, at the left
+_NUMBERS = 0.65
 
 
 def shown_policies(board: Leaderboard) -> list[str]:
@@ -44,7 +48,7 @@ def board_figure(board: Leaderboard) -> Figure:
     lines = math.ceil((len(line_styles) + 1) / _legend_columns(columns))
     strip = 0.11 * len(alarmed)
     # inches, from the left and from the top: so many panels are too much for an automatic layout
-    left, right, above, below = 1.05, 0.15, 0.2 + 0.2 * lines, 0.65 if alarmed else 0.1
+    left, right, above, below = _margin(alarmed), 0.15, 0.2 + 0.2 * lines, 0.65 if alarmed else 0.1
     width, height, beside, between = 3.6, 1.9, 0.45, 0.62
     gap = 0.06 if alarmed else 0.0
     cell = height + gap + strip + between
@@ -77,6 +81,16 @@ def board_figure(board: Leaderboard) -> Figure:
         bar.set_label("alarms per run and hundredth of the horizon", fontsize=8)
         bar.ax.tick_params(labelsize=7)
     return figure
+
+
+def _margin(alarmed: list[str]) -> float:
+    """Inches at the left, wide enough for the names beside the alarms."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    font = FontProperties(size=_SMALL)
+    widths = [TextPath((0, 0), name, prop=font).get_extents().width / 72 for name in alarmed]
+    return max(_NUMBERS, *(1.08 * width + 0.1 for width in widths)) if widths else _NUMBERS  # hinting widens letters
 
 
 def alarm_rates(arena: Arena, policy: str) -> NDArray[np.float64]:
@@ -113,7 +127,7 @@ def _strip(ax: Axes, arena: Arena, alarmed: list[str], loudest: float, *, named:
     norm = PowerNorm(0.5, vmin=0.0, vmax=loudest)
     mesh = ax.pcolormesh(edges, np.arange(len(alarmed) + 1), rates, cmap="Greys", norm=norm, rasterized=True)
     ax.set_ylim(len(alarmed), 0)
-    ax.set_yticks(np.arange(len(alarmed)) + 0.5, alarmed if named else [""] * len(alarmed), fontsize=5.5)
+    ax.set_yticks(np.arange(len(alarmed)) + 0.5, alarmed if named else [""] * len(alarmed), fontsize=_SMALL)
     ax.tick_params(axis="x", labelsize=7, length=2, pad=2)
     ax.tick_params(axis="y", length=0, pad=2)
     for side in ("top", "right", "left"):

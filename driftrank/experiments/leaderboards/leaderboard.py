@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from driftrank.experiments.leaderboards.arena import Arena, group_of
 from driftrank.experiments.leaderboards.places import Place, places
 from driftrank.experiments.leaderboards.policies import chosen_policies, together
 from driftrank.experiments.leaderboards.result import Leaderboard
+from driftrank.experiments.leaderboards.sharing import copies, enter, to_make
 from driftrank.experiments.simulation.breakpoints import breakpoints_to_detect, common_breakpoints
 from driftrank.experiments.simulation.caller import has_caller
 from driftrank.experiments.simulation.folder import Journal, RunFolder, identity_of, with_origin
@@ -87,7 +89,7 @@ def leaderboard(
         Steps of a run. The suite's time constants are scaled with it, and so are the runs of groups that have others.
     runs
         Runs of every query. An environment with a single query of its own gets as many as the others have in all;
-        Traffic gets five for each.
+        Traffic gets five for each, that of the suite fifteen short ones.
     device, threads
         As in :func:`~driftrank.experiments.simulation.simulate`.
     folder
@@ -167,9 +169,10 @@ class _Plan:
         labels = labels_of(self.every_policy)
         self.labels = dict(zip(self.every_policy, labels, strict=True))
         self.obstacles: dict[str, dict[str, str]] = {place.name: {} for place in self.places}
+        tasks = {p.name: Task((), p.environment, p.horizon, self.seed, (p.horizon,)) for p in self.places}
         for policy, label in self.labels.items():
             where = [place for place in self.places if policy in self.policies[place.part]]
-            errors = {place.name: _obstacle(policy, place, self.seed) for place in where}
+            errors = {place.name: _obstacle(policy, tasks[place.name]) for place in where}
             real = {name: error for name, error in errors.items() if error is not None}
             if self.asked_for and len(real) == len(where):
                 raise next(iter(real.values()))[1]
@@ -182,6 +185,8 @@ class _Plan:
             )
             for place in self.places
         ]  # fmt: skip
+        pairs = zip(self.places, self.simulations, strict=True)
+        self.copies = copies(self.simulations, [self._world(place, simulation) for place, simulation in pairs])
 
     def there(self, place: Place) -> list[Policy]:
         """The policies that can run in an environment."""
@@ -194,18 +199,20 @@ class _Plan:
 
     def forecast(self, device: Device, progress: bool | None = None, begun: bool = False) -> str:
         """The expected duration: every policy is compiled and makes a few steps. ``begun``: some runs are finished."""
-        total = sum(self.totals().values())
+        copied = zip(self.simulations, self.copies, strict=True)
+        total = sum(self.totals().values()) - sum(simulation.steps * len(theirs) for simulation, theirs in copied)
         if word_for(device) == "cuda":  # a core of this machine tells nothing about it
             return f"{total / 1e6:,.0f} million steps."
-        kinds: dict[str, list[Simulation]] = {}  # with their own kernels
-        for simulation in self.simulations:
-            kinds.setdefault(_kind(simulation.task.environment), []).append(simulation)
+        kinds: dict[str, list[tuple[Simulation, set[Policy]]]] = {}  # with their own kernels; the policies that run
+        for simulation, theirs in zip(self.simulations, self.copies, strict=True):
+            running = set(simulation.task.policies) - {simulation.task.policies[copy.policy] for copy in theirs}
+            kinds.setdefault(_kind(simulation.task.environment), []).append((simulation, running))
         n = max(1, at_once(device, self.threads))
         pilots = [
             (policy, where)
             for policy in self.every_policy
             for alike in kinds.values()
-            if (where := [simulation for simulation in alike if policy in simulation.task.policies])
+            if (where := [simulation for simulation, running in alike if policy in running])
         ]
         simulators = dict(enumerate(self._pilot(*pilot) for pilot in pilots))
         seconds = 0.0
@@ -232,11 +239,15 @@ class _Plan:
     def run(self, device: Device, progress: bool | None, journals: Sequence[Journal | None] = ()) -> Leaderboard:
         """Make the missing runs."""
         with chosen_progress(progress, self.totals()) as bars:
-            for n, (place, simulation) in enumerate(zip(self.places, self.simulations, strict=True)):
+            made = zip(self.places, self.simulations, self.copies, strict=True)
+            for n, (place, simulation, theirs) in enumerate(made):
                 journal = journals[n] if journals else None
-                simulation.run(device, bars, lines=[place.name] * len(simulation.task.policies), journal=journal)
+                lines = [place.name] * len(simulation.task.policies)
+                wanted = to_make(simulation.result, theirs)
+                simulation.run(device, bars, lines=lines, rounds=[wanted], journal=journal)
                 if journal is not None:
                     journal.flush()
+                enter(simulation.result, theirs, self.simulations)
         return self.finish()
 
     def run_in(self, folder: RunFolder, device: Device, progress: bool | None, say: Say | None) -> Leaderboard:
@@ -265,6 +276,11 @@ class _Plan:
         """The identity of the runs in an environment."""
         settings = simulation.settings() | {"env": place.spec, "k": place.k, "checkpoints": self.checkpoints}
         return identity_of(with_origin(settings, place.environment.queries))
+
+    def _world(self, place: Place, simulation: Simulation) -> Hashable:
+        """The same for environments with the same users, and as many runs."""
+        identity = self._identity(place, simulation) | {"policy": [], "runs": place.runs}
+        return json.dumps([identity, simulation.task.checkpoints])
 
     def finish(self) -> Leaderboard:
         """The results beside the true changes."""
@@ -299,13 +315,12 @@ def _caller(result: Result) -> list[float]:
     return [float(x) for x in regret + reward - baseline]
 
 
-def _obstacle(policy: Policy, place: Place, seed: int) -> tuple[str, ValueError] | None:
+def _obstacle(policy: Policy, task: Task) -> tuple[str, ValueError] | None:
     """The reason why a policy cannot run in an environment, and the error; None if it can."""
-    task = Task((policy,), place.environment, place.horizon, seed, (place.horizon,))
     try:
         task.check(policy)
     except ValueError as error:
-        there = place.environment
+        there = task.environment
         sizes = [len(alpha) for query, alpha in there.queries.attraction.items() if not there.feature_count(query)]
         without = policy.contextual and max(sizes, default=0) > MOST_WITHOUT
         return "needs features" if without else str(error), error

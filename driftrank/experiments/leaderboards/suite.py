@@ -59,8 +59,13 @@ class Part:
     entries: tuple[SuiteEntry, ...]
 
 
+#: steps where users never cease to change: regret grows in proportion to time, so that more of them show nothing new
+_ALWAYS = 50_000
+
+
 def _drift(shape: str, what: str, period: int) -> SuiteEntry:
-    return SuiteEntry(f"Drift-{shape}", "Drift", what, fixed={"shape": shape}, times={"period": period, "block": 100})
+    times = {"period": period, "block": 100}
+    return SuiteEntry(f"Drift-{shape}", "Drift", what, fixed={"shape": shape}, times=times, steps=_ALWAYS)
 
 
 _ABRUPT = SuiteEntry(
@@ -105,13 +110,20 @@ CHANGE = (
     _LOW,
     SuiteEntry("Recurring-2", "Recurring", "two regimes in turn", fixed={"regimes": 2}, times={"period": 5000}),
     SuiteEntry("Recurring-3", "Recurring", "three regimes in turn", fixed={"regimes": 3}, times={"period": 5000}),
-    SuiteEntry("Churn", "Churn", "items are replaced by new ones, announced to policies", times={"period": 2000}),
+    SuiteEntry(
+        "Churn",
+        "Churn",
+        "items are replaced by new ones, announced to policies",
+        times={"period": 2000},
+        steps=_ALWAYS,
+    ),
     SuiteEntry(
         "Churn-hidden",
         "Churn",
         "the same, not announced",
         fixed={"announced": False},
         times={"period": 2000},
+        steps=_ALWAYS,
     ),
     _SILENT,
     _ORDER,
@@ -129,6 +141,7 @@ CHANGE = (
         "LinearFeatures",
         "50 items whose attraction their features explain; nothing changes",
         sizes={"K": "k", "n_queries": "queries"},
+        steps=30_000,  # each takes as long as four with ten items
     ),
 )
 
@@ -246,7 +259,9 @@ FAIR = (
 
 
 def _traffic(name: str, what: str, **fixed: Any) -> SuiteEntry:
-    return SuiteEntry(f"Traffic-{name}", "Traffic", what, {"n_queries": 300, **fixed}, sizes={"K": "k"})
+    """Many short runs: with five long ones no permutation test could confirm a verdict."""
+    same = {"n_queries": 300, **fixed}
+    return SuiteEntry(f"Traffic-{name}", "Traffic", what, same, sizes={"K": "k"}, steps=33_000, runs=3)
 
 
 TRAFFIC = (

@@ -413,6 +413,16 @@ def test_figure(small: Leaderboard) -> None:
     assert len(axes) == 2 * 2 + 1  # a strip below each panel, and the scale
 
 
+def test_names_beside_alarms_are_whole() -> None:
+    long = "GLRTCascadeKLUCB:order=increasing,restart=local,explore=0.01"
+    board = made_up({"Abrupt": {DEFAULT: [1.0], long: [2.0]}}, {DEFAULT: "active", long: "active"}, {long: [3.0]})
+    figure = board_figure(board)
+    figure.draw_without_rendering()
+    names = [text for ax in figure.axes for text in ax.get_yticklabels() if text.get_text() == long]
+    assert len(names) == 1
+    assert names[0].get_window_extent().x0 > 0
+
+
 class Reader(HTMLParser):
     """Checks that tags match, and collects the tables; the first one is of all parts."""
 

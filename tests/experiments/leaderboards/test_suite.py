@@ -4,7 +4,9 @@ import pytest
 
 from driftrank.clickmodels import CM, PBM
 from driftrank.environments.registry import environments, parse_environment, takes_queries
+from driftrank.experiments.leaderboards.arena import LEVEL
 from driftrank.experiments.leaderboards.places import TRAFFIC_RUNS, places
+from driftrank.experiments.leaderboards.policies import usual
 from driftrank.experiments.leaderboards.suite import CHANGE, CHANGES, ENTRIES, PARTS, TRAFFIC
 from driftrank.queries import Queries, yandex_like
 
@@ -89,10 +91,17 @@ def test_everything_is_scaled(horizon: int) -> None:
 
 def test_as_many_runs_everywhere() -> None:
     everything = places([], QUERIES, 3, 1000, 4)
-    assert {place.runs for place in everything if place.environment.traffic} == {4 * TRAFFIC_RUNS}
+    assert {place.runs for place in everything if place.environment.traffic} == {4 * TRAFFIC_RUNS * 3}
+    assert places(["Traffic"], QUERIES, 3, 1000, 4)[0].runs == 4 * TRAFFIC_RUNS
     found = [place for place in everything if place.part == "change"]
     assert {place.runs * len(place.environment.queries) for place in found} == {12}
     assert {place.name for place in found if place.runs != 4} == {"LowCTR", "GarivierMoulines"}
+
+
+def test_traffic_has_runs_enough_for_a_permutation_test() -> None:
+    """All signs alike, after Holm's correction for every policy in the four environments."""
+    runs = {place.runs for place in places(["traffic"], QUERIES, 3, 100_000, 1)}
+    assert 2 / 2 ** min(runs) * len(TRAFFIC) * len(usual("traffic")) < LEVEL
 
 
 def test_positions() -> None:
