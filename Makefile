@@ -5,10 +5,6 @@ MAKEFLAGS += --no-print-directory
 SHELL := /bin/sh
 
 PY := .venv/bin/python
-# Python compiles what is imported; compiling everything takes half as long again as the installation
-PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile --constraint requirements.lock
-# the build tools are installed first, without build isolation, so that their versions are locked too
-BUILD := hatchling editables
 # one more than cores: some tests wait
 JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)
 export PYTHON
@@ -80,20 +76,13 @@ clean: ## remove .venv, results and caches of tools
 	rm -rf .venv out build dist .coverage coverage.xml .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# the last line after pip's errors
-NO_INDEX := { echo "driftrank: pip could not install the above; it needs access to a package index or a folder of wheels" >&2; exit 1; }
-
 $(PY):
 	@sh scripts/venv.sh
 
 .venv/.installed: pyproject.toml requirements.lock | $(PY)
-	@echo 'driftrank: installing into .venv'
-	@$(PIP) $(BUILD) || $(NO_INDEX)
-	@$(PIP) --no-build-isolation --editable '.[logs,plots]' || $(NO_INDEX)
+	@$(PY) scripts/install.py '.[logs,plots]'
 	@touch $@
 
 .venv/.installed-dev: pyproject.toml requirements.lock | $(PY)
-	@echo 'driftrank: installing into .venv'
-	@$(PIP) $(BUILD) || $(NO_INDEX)
-	@$(PIP) --no-build-isolation --editable '.[dev]' || $(NO_INDEX)
+	@$(PY) scripts/install.py '.[dev]'
 	@touch .venv/.installed $@
