@@ -5,12 +5,7 @@ MAKEFLAGS += --no-print-directory
 SHELL := /bin/sh
 
 PY := .venv/bin/python
-# Python compiles what is imported; compiling everything takes half as long again as the installation
-PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile --constraint requirements.lock
-# the build tools are installed first, without build isolation, so that their versions are locked too
-BUILD := hatchling editables
-# one more than cores: some tests wait
-JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)
+JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 export PYTHON
 # the tests start hundreds of processes: each would compile the package again
 unexport PYTHONDONTWRITEBYTECODE
@@ -23,26 +18,39 @@ help: ## this list
 run: .venv/.installed ## install into .venv and reproduce the paper's figures
 	.venv/bin/driftrank reproduce
 
-PYTEST := $(PY) -m pytest -q -n $(JOBS) --maxprocesses 8 --dist loadgroup
+# in the order of tests/conftest.py: xdist would begin with the largest groups and end with the longest tests
+PYTEST := $(PY) -m pytest -q --maxprocesses 8 --dist loadgroup --no-loadscope-reorder
 # kernels as plain Python: no compiler, and they count in coverage
 INTERPRETED := NUMBA_DISABLE_JIT=1 $(PYTEST)
 # the optimiser is part of the kernels' fingerprint, so users never get what tests compiled in haste
-COMPILED := NUMBA_OPT=1 $(PYTEST) -m '(compiled or not interpreted) and not slow'
+COMPILED := NUMBA_OPT=1 $(PYTEST) -n $(JOBS) -m '(compiled or not interpreted) and not slow'
 
 .PHONY: test
 test: prepared ## every check: style, types, imports, wording, tests
-	@$(MAKE) lint
-	$(INTERPRETED) -m 'interpreted and not compiled and not slow' driftrank/policies \
-		$(foreach package,clickmodels engine environments policies,tests/$(package)) tests/serve/test_service.py
+	@$(MAKE) -j2 test-beside test-compiled
+
+# one process more than cores, since some tests wait; printed when done, so that it does not mix with the other tests
+.PHONY: test-beside
+test-beside:
+	@{ $(MAKE) lint && $(MAKE) test-interpreted; } >.venv/beside.log 2>&1; status=$$?; cat .venv/beside.log; exit $$status
+
+.PHONY: test-interpreted
+test-interpreted: .venv/.installed-dev
+	$(INTERPRETED) -n $(shell expr $(JOBS) / 4 + 1) -m 'interpreted and not compiled and not slow' driftrank/policies \
+		$(foreach package,clickmodels engine environments policies,tests/$(package)) \
+		tests/experiments/leaderboards tests/serve/test_service.py
+
+.PHONY: test-compiled
+test-compiled: .venv/.installed-dev
 	$(COMPILED)
 
 .PHONY: test-all
 test-all: prepared ## the same with coverage, then everything fully compiled, with the slow tests
 	@$(MAKE) lint
-	$(INTERPRETED) -m 'not compiled and not slow' --cov --cov-report= \
+	$(INTERPRETED) -n $(JOBS) -m 'not compiled and not slow' --cov --cov-report= \
 		$(foreach package,client policies serve,tests/$(package) driftrank/$(package)) tests/engine/test_identity.py
 	$(COMPILED) --cov --cov-append --cov-report term --cov-report xml --cov-fail-under 90
-	$(PYTEST)
+	$(PYTEST) -n $(JOBS)
 
 .PHONY: prepared
 prepared: # what the checks need, installed side by side
@@ -80,20 +88,13 @@ clean: ## remove .venv, results and caches of tools
 	rm -rf .venv out build dist .coverage coverage.xml .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# the last line after pip's errors
-NO_INDEX := { echo "driftrank: pip could not install the above; it needs access to a package index or a folder of wheels" >&2; exit 1; }
-
 $(PY):
 	@sh scripts/venv.sh
 
 .venv/.installed: pyproject.toml requirements.lock | $(PY)
-	@echo 'driftrank: installing into .venv'
-	@$(PIP) $(BUILD) || $(NO_INDEX)
-	@$(PIP) --no-build-isolation --editable '.[logs,plots]' || $(NO_INDEX)
+	@$(PY) scripts/install.py '.[logs,plots]'
 	@touch $@
 
 .venv/.installed-dev: pyproject.toml requirements.lock | $(PY)
-	@echo 'driftrank: installing into .venv'
-	@$(PIP) $(BUILD) || $(NO_INDEX)
-	@$(PIP) --no-build-isolation --editable '.[dev]' || $(NO_INDEX)
+	@$(PY) scripts/install.py '.[dev]'
 	@touch .venv/.installed $@

@@ -23,7 +23,7 @@ HEADER = """\
 
 
 def requirements() -> list[str]:
-    """The requirements of the package, its checks and its build."""
+    """The requirements of the package, its checks, its build and its installation."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     extras = project["project"]["optional-dependencies"]
 
@@ -31,7 +31,8 @@ def requirements() -> list[str]:
         own = re.match(r"driftrank\[([\w,]+)\]", requirement)
         return [r for name in own[1].split(",") for e in extras[name] for r in expanded(e)] if own else [requirement]
 
-    wanted = [*project["build-system"]["requires"], *project["project"]["dependencies"], "driftrank[dev]"]
+    tools = [*project["build-system"]["requires"], *project["dependency-groups"]["install"]]
+    wanted = [*tools, *project["project"]["dependencies"], "driftrank[dev]"]
     return list(dict.fromkeys(r for requirement in wanted for r in expanded(requirement)))
 
 

@@ -83,7 +83,7 @@ WORLDS = {
 @pytest.mark.parametrize("restart", ["global", "local"])
 @pytest.mark.parametrize("world", WORLDS)
 def test_counts_of_the_simulator(restart: str, world: str) -> None:
-    policy = dr.GLRTCascadeUCB(delta=0.9, explore=0.2, restart=restart, threshold="jmlr")
+    policy = dr.GLRTCascadeKLUCB(delta=0.9, explore=0.2, restart=restart, threshold="jmlr")
     env, steps = WORLDS[world], 2000
     task = Task((policy,), env, steps, 0, (steps // 2, steps))
     measures = Simulator(task, 0).run(Unit(0, "q", (0, 1)), lambda done: True)
@@ -100,7 +100,7 @@ def test_counts_of_the_simulator(restart: str, world: str) -> None:
 
 def test_announced_changes_need_not_be_detected() -> None:
     """After an announcement an alarm could only be false; without one, the policy finds most changes."""
-    policies = ["GLRTCascadeUCB"]  # compiled for the other tests already
+    policies = ["GLRTCascadeKLUCB"]  # compiled for the other tests already
     queries = {"q": [0.9, 0.6, 0.3, 0.1, 0.05]}
     quiet, loud = (
         dr.simulate(

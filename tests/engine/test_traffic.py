@@ -156,6 +156,7 @@ def test_threads_and_kernel_calls_do_not_matter(monkeypatch: pytest.MonkeyPatch)
     assert np.array_equal(whole.values[:, 1:, :, :1], alone.values)
 
 
+@pytest.mark.interpreted
 def test_a_warm_start_shows_the_callers_order_and_teaches() -> None:
     """Until then the policy is as good as the caller; a policy that was warm is better than one that was not."""
     cold, warm = (simulated(["CascadeTS"], Traffic(**SMALL, warm=n), checkpoints=[1000]) for n in (0, 1000))
@@ -173,12 +174,12 @@ def test_every_run_is_a_unit() -> None:
 def test_all_policies_meet_the_same_users() -> None:
     """If a list has all candidates, cascade users click the same in any order."""
     world = Traffic(n_queries=12, candidates=4, K=4, catalogue=20)
-    result = simulated(["CascadeUCB1", "CascadeTS"], world)
-    assert np.array_equal(result.values_of("CascadeUCB1", "clicks"), result.values_of("CascadeTS", "clicks"))
+    result = simulated(["CascadeUCB1", "DynamicOracle"], world)
+    assert np.array_equal(result.values_of("CascadeUCB1", "clicks"), result.values_of("DynamicOracle", "clicks"))
     assert result.values_of("CascadeUCB1", "clicks")[..., -1].min() > 0
     world = WORLDS["changing"]
-    result = simulated(["CascadeUCB1", "CascadeTS"], world)
-    assert np.array_equal(result.values_of("CascadeUCB1", "baseline"), result.values_of("CascadeTS", "baseline"))
+    result = simulated(["CascadeUCB1", "DynamicOracle"], world)
+    assert np.array_equal(result.values_of("CascadeUCB1", "baseline"), result.values_of("DynamicOracle", "baseline"))
     for a, b in (("reward", "regret"),):
         best = [result.values_of(p, a) + result.values_of(p, b) for p in result.labels]
         assert best[0] == pytest.approx(best[1])
@@ -259,7 +260,7 @@ def test_a_gpu_is_not_used() -> None:
 
 
 def test_folder_resumes_and_loads(tmp_path: Path) -> None:
-    world, specs = WORLDS["changing"], ["CascadeUCB1", "CascadeTS"]
+    world, specs = WORLDS["changing"], ["CascadeUCB1", "DynamicOracle"]
     simulated(specs, world, folder=tmp_path, runs=1, checkpoints=10)
     units: list[Any] = []
     options: dict[str, Any] = {"folder": tmp_path, "checkpoints": 10, "resume": True}
@@ -270,24 +271,24 @@ def test_folder_resumes_and_loads(tmp_path: Path) -> None:
     assert loaded.measures == result.measures
     assert np.array_equal(loaded.values, result.values)
     assert np.array_equal(result.values, simulated(specs, world, checkpoints=10).values)
-    assert loaded.by_age("CascadeTS") == result.by_age("CascadeTS")
+    assert loaded.by_age("DynamicOracle") == result.by_age("DynamicOracle")
 
 
 def test_against_the_caller() -> None:
-    result = simulated(["CascadeTS"], WORLDS["still"], checkpoints=[10, 500, 1000])
-    windows = result.against_caller("CascadeTS")
+    result = simulated(["CascadeUCB1"], WORLDS["still"], checkpoints=[10, 500, 1000])
+    windows = result.against_caller("CascadeUCB1")
     assert [window.first for window in windows] == [1, 11, 501, 1001]
     assert [window.name for window in windows] == ["1-10", "11-500", "501-1,000", "1,001-2,000"]
-    reward, baseline = (result.values_of("CascadeTS", m)[0, :, -1] for m in ("reward", "baseline"))
+    reward, baseline = (result.values_of("CascadeUCB1", m)[0, :, -1] for m in ("reward", "baseline"))
     assert sum(w.lists * w.gain for w in windows) == pytest.approx((reward - baseline).mean())
-    (whole,) = result.against_caller("CascadeTS", [0, 2000])
+    (whole,) = result.against_caller("CascadeUCB1", [0, 2000])
     assert whole.error == pytest.approx(((reward - baseline) / 2000).std(ddof=1) / np.sqrt(3))
-    assert whole.regret == pytest.approx(result.regret("CascadeTS"))
-    assert sum(g.regret for g in result.by_frequency("CascadeTS")) == pytest.approx(whole.regret)
-    assert [g.name for g in result.by_age("CascadeTS")][:2] == ["0-9", "10-99"]
+    assert whole.regret == pytest.approx(result.regret("CascadeUCB1"))
+    assert sum(g.regret for g in result.by_frequency("CascadeUCB1")) == pytest.approx(whole.regret)
+    assert [g.name for g in result.by_age("CascadeUCB1")][:2] == ["0-9", "10-99"]
     assert "against the caller" in str(result.table())
     with pytest.raises(ValueError, match="step=700: is not one of the checkpoints"):
-        result.against_caller("CascadeTS", [0, 700])
+        result.against_caller("CascadeUCB1", [0, 700])
     assert len(result.plot_against_caller().axes) == 2
 
 

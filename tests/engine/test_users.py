@@ -13,6 +13,7 @@ from driftrank.engine.users import Users
 from driftrank.environments.base import Chunk, Environment
 from driftrank.policies.registry import parse_policy
 
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes longer
 STEPS = 400
 
 

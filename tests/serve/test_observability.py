@@ -59,7 +59,7 @@ def test_changes_and_checkpoints_are_logged(tmp_path: Path, caplog: pytest.LogCa
     def found() -> list[Any]:
         return [record for record in caplog.records if record.message == "a change of users was found"]
 
-    with Harness(tmp_path, "CascadeCUSUM", ranker={"k": 1, "horizon": 10_000}) as harness:
+    with Harness(tmp_path, "GLRTCascadeKLUCB", ranker={"k": 1, "horizon": 10_000}) as harness:
         for n in range(400):
             item = harness.shown("shoes", ["a", "b"], f"e{n}")[0]
             harness.feedback(f"e{n}", [1] if (item == "a") == (n < 200) else [])

@@ -15,10 +15,11 @@ from driftrank.experiments.leaderboards.page import write_page
 from driftrank.experiments.simulation.folder import Journal
 from driftrank.policies.registry import default_policy
 
-SPEC = "Traffic:n_queries=9,candidates=6,K=2,catalogue=20,shuffle=100"
+pytestmark = pytest.mark.interpreted  # few steps: compiling takes longer
+SPEC = "Traffic:n_queries=9,candidates=6,K=2,catalogue=20,shuffle=40"
 SMALL: dict[str, Any] = {
     "queries": "yandex-like:2", "policies": ["CascadeTS", "StaticOracle"], "environments": [SPEC, "BLB"],
-    "horizon": 300, "progress": False,
+    "horizon": 120, "progress": False,
 }  # fmt: skip
 
 
@@ -49,9 +50,9 @@ def test_a_leaderboard_of_its_own(board: Leaderboard) -> None:
 
 
 def test_gains_are_those_of_a_simulation(board: Leaderboard) -> None:
-    world = dr.environments.Traffic(n_queries=9, candidates=6, K=2, catalogue=20, shuffle=100)
-    alone = dr.simulate("CascadeTS", world, horizon=300, runs=5, progress=False)
-    (whole,) = alone.against_caller("CascadeTS", [0, 300])
+    world = dr.environments.Traffic(n_queries=9, candidates=6, K=2, catalogue=20, shuffle=40)
+    alone = dr.simulate("CascadeTS", world, horizon=120, runs=5, progress=False)
+    (whole,) = alone.against_caller("CascadeTS", [0, 120])
     (arena,) = board.parts["traffic"].arenas
     assert arena.gain("CascadeTS") == pytest.approx((whole.gain, whole.error))
     assert board.parts["traffic"].regret("CascadeTS", SPEC)[0] == pytest.approx(whole.regret)

@@ -15,6 +15,7 @@ from tests.policies.streams import feed, state, streams
 from tests.reference import reference_of
 from tests.reference.compare import assert_same_lists
 
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes longer
 FEATURES = random_features(5, 3)
 
 
@@ -110,6 +111,7 @@ def test_exact_radius_is_never_larger():
     assert (state(exact)["width"] < 0.95 * state(simple)["width"]).all()
 
 
+@pytest.mark.compiled
 @pytest.mark.slow
 def test_beats_policies_that_know_no_features_in_a_linear_world():
     """200 items, 5 features, 2 queries, 2 runs: with nothing tuned, less than half of CascadeTS's regret."""
@@ -121,6 +123,7 @@ def test_beats_policies_that_know_no_features_in_a_linear_world():
     assert ts < plain / 3
 
 
+@pytest.mark.compiled
 @pytest.mark.slow
 def test_discounting_pays_when_the_world_changes():
     env = dr.environments.LinearFeatures(L=100, K=5, d=5, n_queries=2, period=2000)

@@ -198,6 +198,7 @@ class _ChecksNothing(_Leader):
     width: float = 1.0
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(
     "check", [name for name in CHECKS if name not in ("spec_round_trips", "save_and_load_change_nothing")]
 )
@@ -205,6 +206,7 @@ def test_a_sound_policy_passes(check):
     CHECKS[check](_Leader())
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(
     ("policy", "check", "message"),
     [

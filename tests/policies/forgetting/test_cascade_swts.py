@@ -12,6 +12,8 @@ from tests.policies.streams import feed, streams
 from tests.reference import reference_of
 from tests.reference.compare import assert_same_lists
 
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes longer
+
 
 def test_posterior_by_hand():
     """The window of two steps holds two skips: Beta(2, 3 + 2)."""
@@ -33,8 +35,8 @@ def test_counts_are_sums_over_the_last_steps(stream, window):
 
 def test_a_window_that_never_ends_is_ts():
     """The same draws, so the same regret to the last bit."""
-    env = dr.environments.Abrupt(dr.queries.yandex_like(2, seed=0), k=3, period=500)
-    result = dr.simulate(["CascadeTS", "CascadeSWTS:window=3000"], env, horizon=2000, runs=2, progress=False)
+    env = dr.environments.Abrupt(dr.queries.yandex_like(2, seed=0), k=3, period=150)
+    result = dr.simulate(["CascadeTS", "CascadeSWTS:window=1000"], env, horizon=600, runs=2, progress=False)
     assert result.values[:, 0].tolist() == result.values[:, 1].tolist()
 
 

@@ -15,6 +15,7 @@ from driftrank.policies.learner.features import MOST_WITHOUT, feature_rows, one_
 from driftrank.policies.stationary.cascade_ts import CascadeTS
 from tests.policies.streams import state
 
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes longer
 GIVEN = {"a": [1, 0.5], "b": [0, 1], "c": [-1, 2]}
 
 

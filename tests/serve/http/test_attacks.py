@@ -73,7 +73,7 @@ def test_one_event_id_for_two_rankings_at_once(tmp_path: Path) -> None:
 
 def test_many_features_take_no_memory(tmp_path: Path) -> None:
     """A policy that learns what features are worth keeps a number for each pair of them."""
-    policy = {"DRIFTRANK_RANKERS__DEFAULT__POLICY": "CascadeLinUCB"}
+    policy = {"DRIFTRANK_RANKERS__DEFAULT__POLICY": "CascadeLinTS"}
     with Running(tmp_path, **policy) as server, httpx.Client(base_url=f"{server.url}/v1/rankers/default") as client:
         for number, status in ((257, 422), (20_000, 422), (256, 200)):
             items = [{"id": name, "features": [0.5] * number} for name in ("a", "b")]

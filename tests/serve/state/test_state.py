@@ -570,7 +570,7 @@ def test_clicks_recorded_after_the_end_of_their_window(tmp_path, collected, clic
 
 def test_feedback_that_the_learner_rejects_is_counted_and_explained(tmp_path):
     """First impressions with features of different lengths, ranked before either was recorded."""
-    with Harness(tmp_path, "CascadeLinUCB", ranker={"k": 1}) as harness:
+    with Harness(tmp_path, "CascadeLinTS", ranker={"k": 1}) as harness:
 
         async def both() -> None:
             rows = {"e": [1.0, 0.0], "f": [1.0]}
