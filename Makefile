@@ -36,7 +36,7 @@ test-beside:
 
 .PHONY: test-interpreted
 test-interpreted: .venv/.installed-dev
-	$(INTERPRETED) -n $(shell expr $(JOBS) / 4 + 1) -m 'interpreted and not compiled and not slow' driftrank/policies \
+	$(INTERPRETED) -n $(shell expr $(JOBS) / 4) -m 'interpreted and not compiled and not slow' driftrank/policies \
 		$(foreach package,clickmodels engine environments policies,tests/$(package)) \
 		tests/experiments/leaderboards tests/serve/test_service.py
 

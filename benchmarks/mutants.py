@@ -330,7 +330,7 @@ MUTANTS = [
     # -- environments ----------------------------------------------------------------------------------------------
     Mutant(
         "abrupt-epochs", "the first epoch is perturbed",
-        "if epoch % 2 == 1:", "if epoch % 2 == 0:",
+        "if epoch % 2 == 1:||boosted = t > begin + p.period", "if epoch % 2 == 0:||boosted = t <= begin + p.period",
         "environments/test_abrupt.py",
     ),
     Mutant(
@@ -528,8 +528,8 @@ MUTANTS = [
     ),
     Mutant(
         "retention", "records are forgotten that a replay needs",
-        "bound = min(self._fold.oldest, self._fold.needed,||bound = min(self._state.oldest, self._state.needed,",
-        "bound = min(self._fold.oldest,||bound = min(self._state.oldest,",
+        "bound = min(self._fold.oldest, self._fold.needed,||self._state.oldest, self._state.needed, checkpoint.seq",
+        "bound = min(self._fold.oldest,||self._state.oldest, checkpoint.seq",
         "serve/test_upkeep.py|serve/test_maintenance.py",
     ),
     # -- the client ------------------------------------------------------------------------------------------------
@@ -808,7 +808,7 @@ def main() -> int:
     here = Path(__file__).resolve().parents[1]
     parser.add_argument("--tree", type=Path, default=here, help="a checkout of driftrank (default: this one)")
     parser.add_argument("--only", action="append", metavar="NAME", help="this mutant; may be repeated")
-    parser.add_argument("--list", action="store_true", help="list the mutants with their files, and run nothing")
+    parser.add_argument("--list", action="store_true", help="list the mutants; fail if one no longer fits")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time (default: 2)")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds for the tests of a mutant (default: 600)")
     parser.add_argument("--before", type=Path, metavar="JSON", help="outcomes of another version, to compare with")

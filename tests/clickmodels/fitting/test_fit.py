@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 from typing import Any
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes
 MODELS = list(click_models().values())
 
 
+@functools.cache
 def fitted(cls: type[ClickModel], per_query: bool = False, **world: Any) -> tuple[World, Fit]:
     made = World(cls, **{"queries": 3, "L": 5, "K": 4, "lists": 300, **world})
     return made, cls.fit(made.fitted_to(), per_query=per_query)
