@@ -337,8 +337,8 @@ def _caption(board: Leaderboard) -> str:
 def _seen(board: Leaderboard) -> str:
     least = [board.best(name) for name in board.environments]
     return (
-        f"Line charts of regret over time in {len(least)} environments. Least regret at the end of all policies that "
-        f"are not told of changes: {counted(least)} of them."
+        f"Line charts of regret over time in {len(least)} environments. Least regret at the end, oracles left out: "
+        f"{counted(least)} of them."
     )
 
 
