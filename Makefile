@@ -71,13 +71,17 @@ format: .venv/.installed-dev ## format the code and fix what ruff can fix
 bench: .venv/.installed ## measure the speed of simulations on this machine
 	.venv/bin/driftrank bench
 
+.PHONY: docs
+docs: .venv/.installed-dev ## build the documentation site into site/
+	$(PY) -m scripts.docs
+
 .PHONY: lock
 lock: ## update the versions in requirements.lock (needs Python 3.11)
 	$${PYTHON:-python3.11} scripts/lock.py
 
 .PHONY: clean
 clean: ## remove .venv, results and caches of tools
-	rm -rf .venv out build dist .coverage coverage.xml .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf .venv out build dist site .coverage coverage.xml .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # the last line after pip's errors
