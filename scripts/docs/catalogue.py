@@ -157,7 +157,7 @@ def _in_words(verdicts: Sequence[Verdict], rival: str) -> str:
 
 
 def environment_page(name: str, cls: type, known: Mapping[str, str]) -> Page:
-    """What changes and when, parameters, a figure of one run, and the policies that do best there."""
+    """The kind of change, parameters, a figure of one run, and the policies that do best there."""
     page = Page(f"{ENVIRONMENTS}/{name}.md", known)
     docstring = _head(page, name, cls, cls.__module__)
     page.add(f"`driftrank.environments.{name}` · `driftrank simulate --env {name}`")
@@ -217,7 +217,7 @@ def _run_figure(name: str) -> str:
 
 
 def _traffic_figure() -> str:
-    """How often queries come."""
+    """The frequency of queries."""
     zipf, n_queries = Traffic.zipf, Traffic.n_queries
     total = sum(q**-zipf for q in range(1, n_queries + 1))
     shares = [(float(q), q**-zipf / total) for q in range(1, 101)]
@@ -229,7 +229,7 @@ def _traffic_figure() -> str:
 
 
 def _grades_figure() -> str:
-    """How likely users click a document, by its grade."""
+    """The probability of a click by grade."""
     series = {name: list(enumerate(map(float, by_grades[5][0]))) for name, by_grades in BEHAVIOURS.items()}
     return charts.lines(
         series, "grade", "probability of a click",

@@ -56,7 +56,7 @@ def page_of(module: str) -> str:
 
 
 def targets(catalogue: dict[str, str]) -> dict[str, str]:
-    """Where every public name is described. ``catalogue`` has the pages of policies, environments and click models."""
+    """The place of every public name. ``catalogue`` has the pages of policies, environments and click models."""
     found: dict[str, str] = {}
     for name in module_names():
         module = importlib.import_module(name)
