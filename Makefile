@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: run
 run: .venv/.installed ## install into .venv and reproduce the paper's figures
@@ -74,6 +74,11 @@ bench: .venv/.installed ## measure the speed of simulations on this machine
 .PHONY: docs
 docs: .venv/.installed-dev ## build the documentation site into site/
 	$(PY) -m scripts.docs
+
+.PHONY: release-check
+release-check: .venv/.installed-dev ## build the distributions and the site, and try them as users would
+	$(PY) -m scripts.docs
+	$(PY) -m scripts.release $(RELEASE)
 
 .PHONY: lock
 lock: ## update the versions in requirements.lock (needs Python 3.11)
