@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: run
 run: .venv/.installed ## install into .venv and reproduce the paper's figures
@@ -79,13 +79,22 @@ format: .venv/.installed-dev ## format the code and fix what ruff can fix
 bench: .venv/.installed ## measure the speed of simulations on this machine
 	.venv/bin/driftrank bench
 
+.PHONY: docs
+docs: .venv/.installed-dev ## build the documentation site into site/
+	$(PY) -m scripts.docs
+
+.PHONY: release-check
+release-check: .venv/.installed-dev ## build the distributions and the site, and try them as users would
+	$(PY) -m scripts.docs
+	$(PY) -m scripts.release $(RELEASE)
+
 .PHONY: lock
 lock: ## update the versions in requirements.lock (needs Python 3.11)
 	$${PYTHON:-python3.11} scripts/lock.py
 
 .PHONY: clean
 clean: ## remove .venv, results and caches of tools
-	rm -rf .venv out build dist .coverage coverage.xml .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf .venv out build dist site .coverage coverage.xml .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(PY):

@@ -28,6 +28,7 @@ def written(path: Path) -> Iterator[Path]:
 
 
 def written_text(path: Path, text: str) -> None:
+    """Write a text file: all of it, or none."""
     with written(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 

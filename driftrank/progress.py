@@ -102,10 +102,12 @@ def _short(speed: float) -> str:
 
 
 def shown_progress(totals: Mapping[str, int], unit: str = "steps") -> Progress:
+    """Bars on standard error, one for every total."""
     return _Bars(totals, unit)
 
 
 def no_progress(totals: Mapping[str, int], unit: str = "steps") -> Progress:
+    """Count, and show nothing."""
     return Progress(totals, unit)
 
 

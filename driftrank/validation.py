@@ -9,11 +9,13 @@ from typing import Any
 
 
 def check_choice(name: str, value: Any, allowed: Sequence[Any]) -> None:
+    """Raise ValueError unless the value is one of those allowed."""
     if value not in allowed:
         raise ValueError(f"{name}={value!r}: must be one of {', '.join(map(repr, allowed))}")
 
 
 def check_text(name: str, *values: Any) -> None:
+    """Raise ValueError unless every value is a string with something in it."""
     for value in values:
         if not isinstance(value, str) or not value.strip():
             raise ValueError(f"{name}={value!r}: must be text")

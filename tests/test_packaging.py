@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import driftrank as dr
-from tests.virtual_environment import required
+from scripts.required import required
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tomllib
 import venv
 from importlib.metadata import distribution
 from pathlib import Path
 
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from scripts.required import required
 
 ROOT = Path(__file__).parents[1]
 
@@ -49,22 +47,3 @@ class Environment:
     def run(self, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
         command = [self.python, *arguments]
         return subprocess.run(command, env=settings, cwd=ROOT, capture_output=True, text=True, timeout=120)
-
-
-def required(requirement: str) -> set[str]:
-    """The names of all distributions that a requirement brings, as declared."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    seen: set[tuple[str, str]] = set()
-    left = [Requirement(requirement)]
-    while left:
-        one = left.pop()
-        name = canonicalize_name(one.name)
-        for extra in {"", *one.extras} - {extra for known, extra in seen if known == name}:
-            seen.add((name, extra))
-            if name == "driftrank":
-                declared = project["optional-dependencies"][extra] if extra else project["dependencies"]
-            else:
-                declared = distribution(name).requires or []
-            requirements = map(Requirement, declared)
-            left += [r for r in requirements if r.marker is None or r.marker.evaluate({"extra": extra})]
-    return {name for name, _ in seen}

@@ -41,9 +41,9 @@ def simulate(
 ) -> None:
     """Compare the regret of policies on simulated users.
 
-    The folder gets results.parquet (regret, reward, clicks and alarms of every run at every checkpoint), summary.json,
-    regret.png and run.toml, which repeats the simulation; with --env Traffic also caller.png, clicks against the
-    caller's order. Ctrl-C keeps finished runs; --resume continues.
+    The folder gets report.html (everything on one page), regret.png, results.parquet (regret, reward, clicks and alarms
+    of every run at every checkpoint), summary.json and run.toml, which repeats the simulation; with --env Traffic also
+    caller.png, clicks against the caller's order. Ctrl-C keeps finished runs; --resume continues.
 
     \b
     driftrank simulate
@@ -73,4 +73,4 @@ def simulate(
     elif not quiet:
         show_table(result.table())
         figures = "regret.png, caller.png" if "baseline" in result.measures else "regret.png"
-        typer.echo(f"\n{out}: results.parquet, summary.json, {figures}, run.toml")
+        typer.echo(f"\n{out}: report.html, {figures}, results.parquet, summary.json, run.toml")

@@ -68,9 +68,10 @@ def sweep(
     {value;value;...}; several grids are combined. All settings meet the same users. The policy with these parameters at
     their defaults, as theory recommends, runs beside them.
 
-    The folder gets results.parquet (every run at every checkpoint, the parameters as columns), settings.csv,
-    summary.json, figures (regret against a parameter, heat maps, a comparison of two policies) and run.toml, which
-    repeats the sweep. Ctrl-C keeps finished runs; --resume continues, also with more --runs, or without --halving.
+    The folder gets report.html (everything on one page), figures (regret against a parameter, heat maps, a comparison
+    of two policies), results.parquet (every run at every checkpoint, the parameters as columns), settings.csv,
+    summary.json and run.toml, which repeats the sweep. Ctrl-C keeps finished runs; --resume continues, also with more
+    --runs, or without --halving.
 
     \b
     driftrank sweep
@@ -96,7 +97,8 @@ def sweep(
 
 def _show(found: Sweep, out: str, json: bool, quiet: bool) -> None:
     from driftrank.cli._output import show_json, show_table
-    from driftrank.experiments.sweeps.sweep import FIGURES
+    from driftrank.experiments.simulation.report import REPORT
+    from driftrank.experiments.sweeps.report import FIGURES
 
     if json:
         show_json(found.summary())
@@ -106,4 +108,5 @@ def _show(found: Sweep, out: str, json: bool, quiet: bool) -> None:
             made, wanted = found.runs
             typer.echo(f"\nHalving: {made:,} of {wanted:,} runs ({made / wanted:.0%}) were made.")
         figures = sorted(path.name for path in Path(out).glob(FIGURES))
-        typer.echo(f"\n{out}: {', '.join(['results.parquet', 'settings.csv', 'summary.json', *figures, 'run.toml'])}")
+        files = [REPORT, *figures, "results.parquet", "settings.csv", "summary.json", "run.toml"]
+        typer.echo(f"\n{out}: {', '.join(files)}")

@@ -31,6 +31,7 @@ from driftrank.reporting.page import (
     origin,
 )
 from driftrank.reporting.plot_style import beautify, mark_breakpoints, new_figure, save_figure, styles
+from driftrank.reporting.seen import from_least
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,7 +61,8 @@ def write_fit_report(
         Attraction over time, the changes found, and the model of the former.
     """
     path = usable_folder(folder)
-    save_figure(figure_examination(fitted), path, "examination")
+    curves = examination_curves(fitted)
+    save_figure(figure_examination(curves), path, "examination")
     blocks: list[Block] = [
         Heading("Click models of a log", 1),
         Text(_lead(fitted, source), "lead"),
@@ -71,13 +73,20 @@ def write_fit_report(
     if fitted.evaluations:
         save_figure(figure_perplexity(fitted), path, "perplexity")
         blocks.append(
-            Picture("perplexity", "Perplexity by rank: 1 is certainty, 2 a coin. The lower a line, the better.")
+            Picture(
+                "perplexity",
+                "Perplexity by rank: 1 is certainty, 2 a coin. The lower a line, the better.",
+                "Line chart of perplexity by rank. Mean over ranks, from best to worst: "
+                f"{from_least({name: e.mean_perplexity for name, e in fitted.evaluations.items()}, '.4f')}.",
+            )
         )
     blocks += [
         Heading("Examination by rank"),
         Picture(
             "examination",
             "The probability that a rank is read, by model, averaged over the most frequent lists of the log.",
+            "Line chart of the probability of examination by rank. At the last rank, from least to most: "
+            f"{from_least({name: float(curve[-1]) for name, curve in curves.items()}, '.2f')}.",
         ),
     ]
     if series:
@@ -86,7 +95,7 @@ def write_fit_report(
             f"Attraction over time ({model}, fitted in {len(series[0].attraction)} windows), of the most frequent "
             f"queries and their {LINES} most often shown items at most; bands are 95% confidence intervals."
         )
-        blocks += [Heading("Attraction over time"), Picture("attraction", caption, wide=True)]
+        blocks += [Heading("Attraction over time"), Picture("attraction", caption, _seen_attraction(series), wide=True)]
     if drifts:
         blocks += [Heading("Changes"), Bullets(_changes(drifts))]
     blocks += [
@@ -147,6 +156,22 @@ def _confounded(found: QueryDrift) -> str:
     return f" Clicks also changed with the shown order, which tells nothing of the users: {times}."
 
 
+def _seen_attraction(series: Sequence[AttractionOverTime]) -> str:
+    """The most attractive item of every query, first and last."""
+    parts = []
+    for one in series:
+        shown = one.attraction[:, : min(LINES, len(one.items))]
+        first, last = (str(one.items[int(np.nanargmax(row))]) for row in (_known(shown), _known(shown[::-1])))
+        parts.append(f"query {one.query}: {first} at first, {last} at the end")
+    return f"Line charts of attraction over time. The most attractive item of {'; '.join(parts)}."
+
+
+def _known(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The first window in which an item was shown."""
+    known: NDArray[np.float64] = next((row for row in rows if not np.isnan(row).all()), np.zeros(rows.shape[1]))
+    return known
+
+
 def _settings(fitted: FittedModels, source: str) -> list[tuple[str, str]]:
     fit = next(iter(fitted.fits.values()))
     (a, b), (of_others, others) = fit.prior, fit.options.others
@@ -179,18 +204,24 @@ def examination(fit: Fit, fitted: FittedModels) -> NDArray[np.float64]:
     return read / np.maximum(weight, 1)
 
 
-def figure_examination(fitted: FittedModels) -> Figure:
-    """Plot the probability that each rank is read."""
-    figure = new_figure(7.0, 4.2)
-    ax = figure.add_subplot()
-    for name, style in styles(fitted.ranked()).items():
+def examination_curves(fitted: FittedModels) -> dict[str, NDArray[np.float64]]:
+    """The same by model, for those that it can be computed of."""
+    curves = {}
+    for name in fitted.ranked():
         fit = fitted.fits[name]
         if fitted.sample is not None:
-            curve = examination(fit, fitted)
+            curves[name] = examination(fit, fitted)
         elif "examination" in fit.parameters and fit.parameters["examination"].ndim == 2:
-            curve = fit.parameters["examination"].mean(axis=0)
-        else:
-            continue
+            curves[name] = fit.parameters["examination"].mean(axis=0)
+    return curves
+
+
+def figure_examination(curves: dict[str, NDArray[np.float64]]) -> Figure:
+    """Plot the probability that each rank is read, by model."""
+    figure = new_figure(7.0, 4.2)
+    ax = figure.add_subplot()
+    for name, style in styles(list(curves)).items():
+        curve = curves[name]
         ax.plot(np.arange(1, len(curve) + 1), curve, marker="o", markersize=3, label=name, **style)
     _ranks(ax, "probability of examination")
     ax.set_ylim(0, 1.02)

@@ -136,6 +136,7 @@ def parameter_unpacker(
 
 
 def parameter_row(parameters: Mapping[str, float]) -> NDArray[np.float64]:
+    """The values of parameters, in their order."""
     return np.array([float(v) for v in parameters.values()])
 
 

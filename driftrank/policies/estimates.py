@@ -52,6 +52,7 @@ def belief(
     because: dict[str, float] | None,
     optimistic: bool,
 ) -> Belief:
+    """A belief in plain numbers; what is not finite is None, and so is the bonus of a policy without one."""
     bonus = _finite(score - estimate) if optimistic else None
     return Belief(_finite(estimate), bonus, _finite(samples), _finite(score), prior, strength, because)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
+from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Protocol
@@ -95,22 +96,28 @@ class Code:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure that lies in the folder as NAME.svg and NAME.png."""
+    """A figure that lies in the folder as NAME.png, and perhaps as NAME.svg, which is sharper.
+
+    ``seen`` says what it shows, for those who cannot see it.
+    """
 
     name: str
     caption: str
+    seen: str
     wide: bool = False
 
     def html(self, folder: Path) -> str:
-        data = base64.b64encode((folder / f"{self.name}.svg").read_bytes()).decode()
-        image = f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(self.caption)}">'
+        vector, pixels = folder / f"{self.name}.svg", folder / f"{self.name}.png"
+        kind, file = ("svg+xml", vector) if vector.exists() else ("png", pixels)
+        data = base64.b64encode(file.read_bytes()).decode()
+        image = f'<img src="data:image/{kind};base64,{data}" alt="{escape(self.seen)}">'
         return (
-            f"<figure><div class='paper{' wide' * self.wide}'>{image}</div>"
+            f"<figure><div class='sheet{' wide' * self.wide}' tabindex=0>{image}</div>"
             f"<figcaption>{_inline(self.caption)}</figcaption></figure>"
         )
 
     def markdown(self) -> str:
-        return f"![{self.caption}]({self.name}.png)\n\n*{self.caption}*"
+        return f"![{self.seen}]({self.name}.png)\n\n*{self.caption}*"
 
 
 @dataclass(frozen=True)
@@ -121,7 +128,7 @@ class Plain:
     prose: bool = False
 
     def html(self, folder: Path) -> str:
-        return f"<div class='wide{' prose' * self.prose}'>{self.table.to_html()}</div>"
+        return f"<div class='box{' prose' * self.prose}' tabindex=0>{self.table.to_html()}</div>"
 
     def markdown(self) -> str:
         return self.table.to_markdown().rstrip()
@@ -157,7 +164,7 @@ class Grid:
         head = "".join(f"<th{' class=number' * (i > 0)}>{_breakable(name)}</th>" for i, name in enumerate(self.columns))
         body = "\n".join(self._line(row) for row in self.rows)
         return (
-            f"<div class=wide><table class=grid>\n<thead><tr>{head}</tr></thead>\n"
+            f"<div class=box tabindex=0><table class=grid>\n<thead><tr>{head}</tr></thead>\n"
             f"<tbody>\n{body}\n</tbody>\n</table></div>"
         )
 
@@ -179,8 +186,14 @@ class Grid:
 def html_page(title: str, blocks: Iterable[Block], folder: Path, width: int = 60) -> str:
     """A self-contained HTML file; ``width`` is in rem."""
     body = "\n".join(block.html(folder) for block in blocks)
-    style = _STYLE.replace("WIDTH", str(width))
-    return _PAGE.replace("TITLE", escape(title)).replace("STYLE", style).replace("BODY", body)
+    filled = {"TITLE": escape(title), "STYLE": style(), "WIDTH": str(width), "VERSION": __version__, "BODY": body}
+    return re.sub("|".join(filled), lambda name: filled[name[0]], _PAGE)
+
+
+def style() -> str:
+    """The colours and the style sheet that all pages share."""
+    files = resources.files(__package__)
+    return "".join((files / name).read_text(encoding="utf-8") for name in ("tokens.css", "page.css"))
 
 
 def markdown_page(blocks: Iterable[Block]) -> str:
@@ -249,69 +262,15 @@ _PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>TITLE</title>
-<style>STYLE</style>
+<style>
+STYLE:root { --width: WIDTHrem; }
+</style>
 </head>
 <body>
 <main>
 BODY
 </main>
+<footer>driftrank VERSION. This file needs nothing from elsewhere.</footer>
 </body>
 </html>
-"""
-
-_STYLE = """
-:root {
-  color-scheme: light dark;
-  --ink: #1b1b1f; --paper: #ffffff; --soft: #5c5f66; --line: #d9dce1; --code: #f3f4f6;
-  --best: #dff1e3; --better: #0b6b3a; --worse: #a3341c;
-}
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e6ea; --paper: #15171b; --soft: #a0a4ad; --line: #353941; --code: #1f2229;
-          --best: #1d3a29; --better: #7fd6a3; --worse: #f0967e; }
-}
-* { box-sizing: border-box; }
-body {
-  margin: 0; background: var(--paper); color: var(--ink);
-  font: 1rem/1.55 system-ui, sans-serif; overflow-wrap: break-word;
-}
-main { max-width: WIDTHrem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
-h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .5rem; }
-h2 { font-size: 1.15rem; margin: 2.2rem 0 .5rem; }
-h3 { font-size: 1rem; margin: 1.6rem 0 .4rem; }
-.lead, .note, figcaption, dt { color: var(--soft); }
-.note, figcaption { font-size: .88rem; }
-figure { margin: 1.2rem 0; }
-.paper { background: #fff; border: 1px solid var(--line); border-radius: 6px; padding: .5rem; }
-.wide, .paper { overflow-x: auto; }
-.paper img { display: block; width: 100%; height: auto; min-width: 32rem; }
-.paper.wide img { min-width: 52rem; }
-figcaption { margin-top: .4rem; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .92rem; }
-th, td { padding: .35rem .5rem; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap; }
-th { font-weight: 600; border-bottom-width: 2px; white-space: normal; vertical-align: bottom; }
-tr :first-child { padding-left: 0; }
-.number { text-align: right; }
-li { margin: .3rem 0; }
-ul { padding-left: 1.2rem; }
-dl { display: grid; grid-template-columns: minmax(7rem, max-content) 1fr; gap: .3rem 1.2rem; margin: 0; }
-dd { margin: 0; min-width: 0; }
-pre, code { font-family: ui-monospace, monospace; font-size: .9em; background: var(--code); border-radius: 4px; }
-code { padding: .1em .3em; }
-pre { padding: .7rem 1rem; overflow-x: auto; }
-.prose td { white-space: normal; }
-.grid { font-size: .76rem; }
-.grid th, .grid td { padding: .2rem .22rem; }
-.grid th { font-size: .7rem; line-height: 1.25; min-width: 2.9rem; }
-.grid td { line-height: 1.25; }
-.grid th:first-child, .grid td:first-child {
-  position: sticky; left: 0; background: var(--paper); padding-right: .6rem; box-shadow: 1px 0 0 var(--line);
-}
-.grid tr.apart td { color: var(--soft); font-style: italic; }
-.grid tr.mine td:first-child { font-weight: 700; }
-.grid small { display: block; color: var(--soft); font-size: .9em; }
-.best { background: var(--best); font-weight: 700; }
-.better { color: var(--better); }
-.worse { color: var(--worse); }
-.same, .missing { color: var(--soft); }
-.grid .missing { white-space: normal; }
 """

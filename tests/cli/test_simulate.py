@@ -15,10 +15,11 @@ from driftrank.environments import Abrupt, Traffic
 from driftrank.experiments import Result
 from driftrank.policies.registry import default_policy
 from driftrank.queries import yandex_like
+from tests.reporting.page_checks import check_page
 
 SMALL = ("simulate", "--policy", "CascadeUCB1", "--policy", "Random", "--queries", "yandex-like:2", "--runs", "3")
 SMALL += ("--horizon", "500", "--checkpoints", "7", "--env", "Abrupt:period=90", "--seed", "4")
-FILES = {"results.parquet", "summary.json", "regret.png", "run.toml"}
+FILES = {"results.parquet", "summary.json", "regret.png", "report.html", "run.toml"}
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +31,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def table(folder: Path) -> Any:
     return pyarrow.parquet.read_table(folder / "results.parquet").replace_schema_metadata(None)
+
+
+def test_report(folder: Path) -> None:
+    check_page(folder / "report.html", pictures=1)
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    mean = Result.load(folder).regret("CascadeUCB1")
+    assert f"from least to most: CascadeUCB1 {mean:,.0f}, Random" in text
+    assert "<dt>horizon</dt><dd>500</dd>" in text
 
 
 def test_default_policy_comes_first() -> None:
@@ -158,8 +167,9 @@ def test_traffic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*TRAFFIC, "--out", str(tmp_path / "first")]) == 0
     out = capsys.readouterr().out
     assert "against the caller" in out
-    assert "regret.png, caller.png, run.toml" in out
+    assert "report.html, regret.png, caller.png, results.parquet" in out
     assert {path.name for path in (tmp_path / "first").iterdir()} == FILES | {"caller.png"}
+    check_page(tmp_path / "first" / "report.html", pictures=2)
     rows = table(tmp_path / "first")
     assert rows.column_names == ["policy", "query", "run", "step", *MEASURES, *Traffic.measures]
     assert set(rows["query"].to_pylist()) == {"traffic"}

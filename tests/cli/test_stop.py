@@ -86,7 +86,7 @@ def test_stopped_and_continued(whole: Path, tmp_path: Path, how: signal.Signals)
         assert len(kept) == finished * len(partial.checkpoints)
     assert run([*LONG, "--out", str(tmp_path), "--resume", "-q"]) == 0
     assert table(tmp_path).equals(table(whole))
-    names = {"results.parquet", "summary.json", "run.toml", "regret.png"}
+    names = {"results.parquet", "summary.json", "run.toml", "regret.png", "report.html"}
     assert {path.name for path in tmp_path.iterdir()} == names
     assert json.loads((tmp_path / "summary.json").read_text())["complete"] is True
 

@@ -17,13 +17,14 @@ import pytest
 from driftrank.cli.app import run
 from driftrank.experiments import Sweep
 from tests.quick import others_are_slow
+from tests.reporting.page_checks import check_page
 
 ROOT = Path(__file__).parents[2]
 WINDOWS = "CascadeSWUCB:window=geom(10,1000,5)"
 DISCOUNTS = "CascadeDUCB:discount=1-geom(0.001,0.1,4)"
 SMALL = ("sweep", "--policy", WINDOWS, "--policy", DISCOUNTS, "--queries", "yandex-like:2", "--runs", "3")
 SMALL += ("--horizon", "500", "--env", "Abrupt:period={90;200}", "--seed", "4")
-DATA = {"results.parquet", "summary.json", "settings.csv", "run.toml"}
+DATA = {"results.parquet", "summary.json", "settings.csv", "run.toml", "report.html"}
 DRAWN = {
     "sweep-window.png", "sweep-discount.png", "sweep-comparison.png", "sweep-CascadeSWUCB-window-by-period.png",
     "sweep-CascadeDUCB-discount-by-period.png",
@@ -54,6 +55,11 @@ def rows(folder: Path) -> Any:
 
 def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
+
+
+def test_report(folder: Path) -> None:
+    check_page(folder / "report.html", pictures=len(DRAWN))
+    assert "the best: CascadeSWUCB with window=" in (folder / "report.html").read_text(encoding="utf-8")
 
 
 def test_files(folder: Path) -> None:

@@ -20,6 +20,7 @@ from driftrank.logs import aggregate, attraction_over_time, drift, generate, ope
 from driftrank.logs.log import Log
 from driftrank.logs.over_time import window_edges
 from driftrank.queries import load, yandex_like
+from tests.reporting.page_checks import check_page
 
 
 @pytest.fixture(scope="module")
@@ -218,6 +219,7 @@ def test_attraction_over_time_and_replay(tmp_path: Path) -> None:
     files = write_fit_report(fitted, tmp_path / "report", "log.parquet", ["driftrank", "fit"], series, drifts, "CM")
     names = {path.name for path in files}
     assert {"report.html", "table.csv", "examination.png", "perplexity.svg", "attraction.png"} <= names
+    check_page(tmp_path / "report" / "report.html", pictures=3)
     page = (tmp_path / "report" / "report.html").read_text()
     assert "2 changes: " in page
     assert "compared on the 1,160 that came after" in page

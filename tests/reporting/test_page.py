@@ -57,12 +57,12 @@ def test_grid() -> None:
 
 def test_tables_and_pictures(tmp_path: Path) -> None:
     table = Table(("a",), [("long text",)], (None,))
-    assert Plain(table, prose=True).html(tmp_path).startswith("<div class='wide prose'><table>")
+    assert Plain(table, prose=True).html(tmp_path).startswith("<div class='box prose' tabindex=0><table>")
     assert Plain(table).markdown() == table.to_markdown().rstrip()
     (tmp_path / "x.svg").write_text("<svg/>")
-    picture = Picture("x", "What & why", wide=True)
-    assert 'src="data:image/svg+xml;base64,PHN2Zy8+" alt="What &amp; why"' in picture.html(tmp_path)
-    assert picture.markdown() == "![What & why](x.png)\n\n*What & why*"
+    picture = Picture("x", "What & why", "A < B", wide=True)
+    assert 'src="data:image/svg+xml;base64,PHN2Zy8+" alt="A &lt; B"' in picture.html(tmp_path)
+    assert picture.markdown() == "![A < B](x.png)\n\n*What & why*"
 
 
 def test_pages(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_pages(tmp_path: Path) -> None:
     page = html_page("a < b", blocks, tmp_path, width=77)
     assert page.startswith("<!doctype html>")
     assert "<title>a &lt; b</title>" in page
-    assert "max-width: 77rem" in page
+    assert "--width: 77rem" in page
     assert "<h1>T</h1>\n<p>x</p>" in page
 
 

@@ -44,6 +44,7 @@ from driftrank.reporting.page import (
     origin,
 )
 from driftrank.reporting.plot_style import save_figure
+from driftrank.reporting.seen import counted
 from driftrank.reporting.table import Table
 
 #: the signs of the verdicts
@@ -111,7 +112,10 @@ def _part(board: Leaderboard, with_picture: bool) -> list[Block]:
         Text(_about_comparisons(board), "note"),
     ]
     if with_picture:
-        blocks += [Heading(f"{title(board)}: over time", 3), Picture("leaderboard", _caption(board), wide=True)]
+        blocks += [
+            Heading(f"{title(board)}: over time", 3),
+            Picture("leaderboard", _caption(board), _seen(board), wide=True),
+        ]
     if not board.with_caller:
         blocks += [
             Heading(f"{title(board)}: detection", 3),
@@ -327,6 +331,14 @@ def _caption(board: Leaderboard) -> str:
     return (
         f"Mean regret of {len(shown_policies(board))} policies over time, with bands of one standard error; every "
         f"panel has its own scale. Vertical lines are breakpoints that most runs have in common.{strip}"
+    )
+
+
+def _seen(board: Leaderboard) -> str:
+    least = [board.best(name) for name in board.environments]
+    return (
+        f"Line charts of regret over time in {len(least)} environments. Least regret at the end, oracles left out: "
+        f"{counted(least)} of them."
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from driftrank.experiments.paper.figures import figure1, figure2
 from driftrank.experiments.paper.findings import differences, losses, outcome, reported
 from driftrank.experiments.paper.reproduction import DRAWN, Reproduction, short
+from driftrank.experiments.simulation.result import Result
 from driftrank.files import written_text
 from driftrank.reporting.page import (
     Block,
@@ -25,6 +26,7 @@ from driftrank.reporting.page import (
     origin,
 )
 from driftrank.reporting.plot_style import save_figure
+from driftrank.reporting.seen import counted, from_least
 
 
 def write_report(reproduction: Reproduction, folder: str | os.PathLike[str], command: Sequence[str]) -> list[Path]:
@@ -54,7 +56,12 @@ def page(reproduction: Reproduction, folder: Path, command: Sequence[str]) -> st
     blocks: list[Block] = [
         Heading("Cascading Non-Stationary Bandits, reproduced", 1),
         Text(_lead(reproduction), "lead"),
-        Picture("figure1", averaged),
+        Picture(
+            "figure1",
+            averaged,
+            f"Line chart of mean regret by step. After {r.horizon:,} steps, from least to most: "
+            f"{from_least({label: r.regret(label) for label in r.labels})}.",
+        ),
         Heading("Table"),
         Plain(reproduction.table()),
         Text(
@@ -71,7 +78,7 @@ def page(reproduction: Reproduction, folder: Path, command: Sequence[str]) -> st
         Heading("Differences from the paper"),
         Bullets(differences(reproduction)),
         Heading("Single queries"),
-        Picture("figure2", single, wide=True),
+        Picture("figure2", single, _seen_by_query(reproduction.single), wide=True),
         Heading("Settings"),
         Facts(settings(reproduction)),
         Heading("Repeat it"),
@@ -92,6 +99,15 @@ def _lead(x: Reproduction) -> str:
         f"{len(r.queries)} queries, {each}, {len(r.labels)} policies: simulated in {duration(x.seconds)}. "
         "The experiment is that of section 5 of Li and de Rijke, *Cascading Non-Stationary Bandits: Online Learning "
         "to Rank in the Non-Stationary Cascade Model*, IJCAI 2019."
+    )
+
+
+def _seen_by_query(single: Result) -> str:
+    final = {label: single.values_of(label)[:, :, -1].mean(axis=1) for label in single.labels}
+    least = [min(final, key=lambda label: final[label][query]) for query in range(len(single.queries))]
+    return (
+        f"{len(single.queries)} small line charts of regret by step, one for each query. "
+        f"Least regret at the end: {counted(least)} of them."
     )
 
 

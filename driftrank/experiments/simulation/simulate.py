@@ -15,22 +15,15 @@ from driftrank.engine import Task, Unit
 from driftrank.engine.devices import Device, at_once, ready, run_on, suited, unit_runs, word_for
 from driftrank.environments.base import Environment
 from driftrank.experiments.simulation.breakpoints import marked_breakpoints
-from driftrank.experiments.simulation.caller import has_caller
-from driftrank.experiments.simulation.caller_figure import caller_figure
 from driftrank.experiments.simulation.environment_text import description
-from driftrank.experiments.simulation.figure import regret_figure
 from driftrank.experiments.simulation.folder import Interrupted, Journal, RunFolder
 from driftrank.experiments.simulation.labels import labels_of
+from driftrank.experiments.simulation.report import CALLER, REGRET, REPORT, write_report
 from driftrank.experiments.simulation.result import Result
 from driftrank.experiments.simulation.settings import EnvironmentLike, as_environment
-from driftrank.files import written
 from driftrank.policies.registry import PolicyLike, as_policies
 from driftrank.progress import Progress, chosen_progress
 from driftrank.validation import check_integer
-
-FIGURE = "regret.png"
-#: in traffic, beside it
-CALLER_FIGURE = "caller.png"
 
 #: called with every finished unit: label of the policy, unit, measures (run, checkpoint, measure), core-seconds
 OnUnit = Callable[[str, Unit, NDArray[np.float64], float], None]
@@ -74,8 +67,8 @@ def simulate(
         The number of evenly spaced steps to record at, or the steps. The horizon is always added, and so are
         breakpoints if they are few.
     folder
-        Write ``run.toml``, ``results.parquet``, ``summary.json`` and ``regret.png`` there, and ``caller.png`` if the
-        environment is Traffic. On Ctrl-C, finished runs are kept, and
+        Write ``run.toml``, ``results.parquet``, ``summary.json``, ``regret.png`` and ``report.html`` there, and
+        ``caller.png`` if the environment is Traffic. On Ctrl-C, finished runs are kept, and
         :class:`~driftrank.experiments.simulation.folder.Interrupted` is raised.
     resume
         Continue the simulation in the folder, if there is one: it must have the same settings, but may have fewer runs.
@@ -102,12 +95,9 @@ def simulate(
             simulation.run(place, bars, on_unit=on_unit)
         return simulation.result
     described = simulation.settings() | {"checkpoints": checkpoints} | dict(settings or {})
-    run_folder = RunFolder(folder, described, environment.queries, made=[FIGURE, CALLER_FIGURE], resume=resume)
+    run_folder = RunFolder(folder, described, environment.queries, made=[REGRET, CALLER, REPORT], resume=resume)
     result = simulation.run_in(run_folder, device, progress, on_unit)
-    figures = {FIGURE: regret_figure} | ({CALLER_FIGURE: caller_figure} if has_caller(result) else {})
-    for name, drawn in figures.items():
-        with written(run_folder.path / name) as path:
-            drawn(result).savefig(path, dpi=150)
+    write_report(result, run_folder.path, described)
     return result
 
 

@@ -15,18 +15,16 @@ from driftrank.environments.base import Environment
 from driftrank.environments.registry import registry as known_environments
 from driftrank.experiments.simulation.environment_text import description
 from driftrank.experiments.simulation.folder import Journal, RunFolder
+from driftrank.experiments.simulation.report import REPORT
 from driftrank.experiments.simulation.settings import EnvironmentLike, as_environment
 from driftrank.experiments.simulation.simulate import Simulation
 from driftrank.experiments.sweeps.family import families, named_environments
 from driftrank.experiments.sweeps.halving import order, rounds
+from driftrank.experiments.sweeps.report import FIGURES, write_report
 from driftrank.experiments.sweeps.result import Sweep, Trial
 from driftrank.experiments.sweeps.settings import SweptEnvironments
-from driftrank.files import written
 from driftrank.policies.registry import PolicyLike, parse_policy
 from driftrank.progress import Progress, chosen_progress
-
-#: the names of figures in a folder
-FIGURES = "sweep-*.png"
 
 
 def sweep(
@@ -65,8 +63,8 @@ def sweep(
     halving
         Drop settings that are clearly worse after a few runs, see :mod:`driftrank.experiments.sweeps.halving`.
     folder
-        Write ``run.toml``, ``results.parquet``, ``summary.json``, ``settings.csv`` and figures there; on Ctrl-C,
-        finished runs are kept.
+        Write ``run.toml``, ``results.parquet``, ``summary.json``, ``settings.csv``, figures and ``report.html``
+        there; on Ctrl-C, finished runs are kept.
     resume
         Continue the sweep in the folder. It must have the same settings, but may have fewer runs, or ``halving``.
     settings
@@ -90,14 +88,12 @@ def sweep(
         return plan.sweep
     described = plan.settings() | {"checkpoints": checkpoints} | dict(settings or {})
     queries = [simulation.task.environment.queries for simulation in plan.simulations]
-    made = ["settings.csv", FIGURES]
+    made = ["settings.csv", FIGURES, REPORT]
     run_folder = RunFolder(folder, described, *queries, what="sweep", made=made, resume=resume)
     with ready(device) as place:
         plan.run_in(run_folder, place, progress)
     run_folder.discard(FIGURES)
-    for name, figure in plan.sweep.figures().items():
-        with written(run_folder.path / f"{name}.png") as path:
-            figure.savefig(path, dpi=150)
+    write_report(plan.sweep, run_folder.path, described)
     return plan.sweep
 
 

@@ -24,6 +24,7 @@ from driftrank.experiments.paper.reproduction import (
 from driftrank.experiments.simulation.folder import Interrupted, Journal
 from driftrank.experiments.simulation.result import Result
 from driftrank.queries import Queries, yandex_like
+from tests.reporting.page_checks import check_page
 
 SMALL = {"queries": "yandex-like:6", "runs": 2, "horizon": 1000, "seed": 3, "progress": False}
 FILES = ("figure1.png", "figure1.svg", "figure2.png", "figure2.svg", "table.csv", "report.html")
@@ -295,13 +296,7 @@ def test_papers_numbers_stand_beside_ours_where_they_can_be_compared(small: Repr
 
 @pytest.mark.usefixtures("small")
 def test_report_needs_nothing_from_elsewhere(folder: Path) -> None:
-    text = (folder / "report.html").read_text(encoding="utf-8")
-    sources = re.findall(r"""(?:src|href|srcset|action|data)\s*=\s*["']?([^"'\s>]+)""", text)
-    assert len(sources) == 2  # the figures
-    assert all(source.startswith("data:image/svg+xml;base64,") for source in sources)
-    assert not re.search(r"<(script|link|iframe|object)|@import|url\(", text)
-    assert "prefers-color-scheme: dark" in text
-    assert 'name="viewport"' in text
+    check_page(folder / "report.html", pictures=2)
 
 
 @pytest.mark.usefixtures("small")

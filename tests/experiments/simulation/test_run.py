@@ -67,7 +67,7 @@ def interrupt_after(
 
 
 def test_folder_holds_the_settings_and_the_numbers(whole: Path, environment: Environment) -> None:
-    assert names(whole) == {"run.toml", "results.parquet", "summary.json", "regret.png"}
+    assert names(whole) == {"run.toml", "results.parquet", "summary.json", "regret.png", "report.html"}
     assert (whole / "regret.png").read_bytes().startswith(b"\x89PNG")
     settings = tomllib.loads((whole / "run.toml").read_text())
     assert {key: settings[key] for key in SETTINGS} == SETTINGS

@@ -273,7 +273,8 @@ def rows(folder: Path) -> Any:
     return pyarrow.parquet.read_table(folder / "results.parquet").replace_schema_metadata(None)
 
 
-FILES = {"results.parquet", "summary.json", "settings.csv", "run.toml", "sweep-CascadeSWUCB-window-epsilon.png"}
+FILES = {"results.parquet", "summary.json", "settings.csv", "run.toml", "report.html"}
+FILES |= {"sweep-CascadeSWUCB-window-epsilon.png"}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,1 @@
+"""The documentation site: pages of docs/, and pages that are made of docstrings, registries and the leaderboard."""

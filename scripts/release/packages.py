@@ -1,0 +1,72 @@
+"""Distributions: built, and their contents and metadata checked."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from packaging.metadata import Metadata
+
+from driftrank import __version__
+from scripts.release.facts import ROOT
+
+#: files that must not be left out
+_NEEDED = {
+    "driftrank": {"driftrank/py.typed", "driftrank/_names.pyi", "driftrank/reporting/tokens.css"},
+    "driftrank-client": {"driftrank_client/py.typed", "driftrank_client/client/core.py", "driftrank_client/LICENSE"},
+}
+
+
+def build(folder: Path) -> list[Path]:
+    """Build the product (source and wheel) and the client (wheel) into a folder; returns the files.
+
+    The client has no source distribution: its files are those of the product.
+    """
+    hatch = [sys.executable, "-m", "hatchling", "build", "-d", str(folder.absolute())]
+    for place, kinds in ((ROOT, ["-t", "sdist", "-t", "wheel"]), (ROOT / "client", ["-t", "wheel"])):
+        done = subprocess.run([*hatch, *kinds], cwd=place, capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"{place}: could not be built\n{done.stdout}{done.stderr}")
+    return sorted(path for path in folder.iterdir() if path.name.endswith((".whl", ".tar.gz")))
+
+
+def problems(files: list[Path]) -> Iterator[str]:
+    """Whatever is wrong with the distributions."""
+    for file in files:
+        names, text = _read(file)
+        try:
+            facts = Metadata.from_email(text, validate=True)
+        except ExceptionGroup as group:  # of InvalidMetadata
+            yield from (f"{file.name}: {error}" for error in group.exceptions)
+            continue
+        if str(facts.version) != __version__:
+            yield f"{file.name}: version {facts.version}, must be {__version__}"
+        if facts.license_expression != "Apache-2.0":
+            yield f"{file.name}: license expression {facts.license_expression!r}"
+        if not facts.description or facts.description_content_type != "text/markdown":
+            yield f"{file.name}: has no description in Markdown"
+        if not any("LICENSE" in name for name in names):
+            yield f"{file.name}: has no licence"
+        if file.suffix == ".whl":
+            missing = _NEEDED[facts.name] - names
+            if missing:
+                yield f"{file.name}: lacks {', '.join(sorted(missing))}"
+        if unwanted := sorted(n for n in names if "__pycache__" in n or n.endswith((".db", ".pyc"))):
+            yield f"{file.name}: has {', '.join(unwanted[:5])}"
+
+
+def _read(file: Path) -> tuple[set[str], bytes]:
+    """The names in a distribution, and its metadata."""
+    if file.suffix == ".whl":
+        with zipfile.ZipFile(file) as wheel:
+            names = set(wheel.namelist())
+            return names, wheel.read(next(n for n in names if n.endswith(".dist-info/METADATA")))
+    with tarfile.open(file) as source:
+        names = {name.partition("/")[2] for name in source.getnames()}
+        member = source.extractfile(next(n for n in source.getnames() if n.count("/") == 1 and n.endswith("/PKG-INFO")))
+        assert member is not None
+        return names, member.read()

@@ -1,0 +1,173 @@
+"""The documentation site: every public name and every page has its place, and the parts that make pages."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from driftrank.kernels import pure
+from scripts.docs import board, catalogue, charts, notebooks, reference
+from scripts.docs.markup import Docstring, Page, formula
+from scripts.docs.navigation import DOCS, PROJECT, listed, navigation
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = reference.module_names()
+
+
+@pytest.fixture(scope="module")
+def pages() -> list[str]:
+    return listed(navigation())
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_public_name_has_a_docstring(name: str) -> None:
+    module = importlib.import_module(name)
+    assert module.__doc__
+    public = reference.public_names(module)
+    values = {key for key, value in public.items() if not callable(value)}
+    assert not {key for key, value in public.items() if key not in values and not Docstring.of(pure(value)).text}
+
+
+def test_every_public_name_is_in_the_navigation(pages: list[str]) -> None:
+    import driftrank as dr
+
+    known = reference.targets(catalogue.entries())
+    for name in MODULES:
+        for key in reference.public_names(importlib.import_module(name)):
+            assert known[f"{name}.{key}"].partition("#")[0] in pages
+    for name in set(dir(dr)) - {"__version__"}:
+        assert known[f"driftrank.{name}"].partition("#")[0] in pages, name
+
+
+def test_every_page_is_in_the_navigation_once(pages: list[str]) -> None:
+    written = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
+    scripts = {f"tutorial/{path.stem}.md" for path in (DOCS / "tutorial").glob("*.py")}
+    assert written | scripts | set(PROJECT.values()) | set(catalogue.entries().values()) <= set(pages)
+    assert len(pages) == len(set(pages))
+
+
+def test_every_name_of_the_registries_has_a_page() -> None:
+    from driftrank.clickmodels.registry import click_models
+    from driftrank.environments.registry import environments
+    from driftrank.policies.registry import policies
+
+    ours = {n for n, cls in policies().items() if cls.__module__.startswith("driftrank.")}
+    assert ours | set(environments()) | set(click_models()) <= set(catalogue.entries())
+
+
+# -- docstrings --------------------------------------------------------------------------------------------------------
+
+
+class Described:
+    r"""Something with :math:`N_t(a) < 1` and ``code`` of :class:`~driftrank.environments.Abrupt`.
+
+    .. math:: U_t = \frac{X}{N}
+
+    Parameters
+    ----------
+    window
+        Steps; see :meth:`run`.
+    low, high
+        Limits.
+
+    >>> 1 + 1
+    2
+    """
+
+
+def test_docstring_as_markdown() -> None:
+    page = Page("policies/X.md", {"driftrank.environments.Abrupt": "environments/Abrupt.md", "m.run": "a.md#m.run"})
+    docstring = Docstring.of(Described)
+    text = page.prose(docstring.text)
+    assert "`code` of [`Abrupt`](../environments/Abrupt.md)." in text
+    assert "<mo>&#x0003C;</mo>" in text
+    assert '<div class="formula"><math' in text
+    assert "<mfrac>" in text
+    assert list(docstring.entries("Parameters")) == ["window", "low, high"]
+    assert "see [`run`](../a.md#m.run)." in reference.definitions(page, docstring.entries("Parameters"), "m")
+    assert page.prose(docstring.sections["Examples"]) == "```pycon\n>>> 1 + 1\n2\n```"
+
+
+def test_formulas_are_mathml() -> None:
+    assert formula(r"\sqrt{x}").startswith("<math")
+    assert 'display="block"' in formula("x", block=True)
+    assert "<mtable" in formula(r"a &= b \\ c &= d", block=True)
+
+
+@pytest.mark.slow
+def test_every_formula_of_the_package_can_be_converted() -> None:
+    for path in (ROOT / "driftrank").rglob("*.py"):
+        for text in re.findall(r":math:`([^`]+)`", path.read_text("utf-8")):
+            assert formula(text).startswith("<math"), (path, text)
+
+
+# -- the leaderboard ---------------------------------------------------------------------------------------------------
+
+
+def test_verdicts_are_those_of_the_published_page() -> None:
+    by_title = {part.title: part for part in board.parts()}
+    assert len(by_title) == 5
+    part = by_title["Users who change"]
+    text = board.PAGE.read_text("utf-8")
+    row = next(line for line in text.partition(": against ")[2].splitlines() if line.startswith("| CascadeRegimeTS |"))
+    head = next(line for line in text.partition(": against ")[2].splitlines() if line.startswith("| policy |"))
+    shown = dict(zip(head.split(" | ")[2:], row.split(" | ")[2:], strict=True))
+    found = {v.environment: v for v in part.of("CascadeRegimeTS")}
+    for name, cell in shown.items():
+        name = name.strip(" |")
+        assert found[name].mark == board.SIGNS[cell[0]]
+        assert f"{found[name].ratio:.2f}" in cell
+    assert [v.mark for v in part.of(part.default)].count("worse") == int(re.search(r"beaten in (\d+) of 18", text)[1])  # type: ignore[index]
+    assert not any(label.endswith(board.ORACLE) for label, _ in part.best("Abrupt", 9))
+
+
+def test_figures_say_what_they_show() -> None:
+    verdicts = [board.Verdict("A", 0.5, "better"), board.Verdict("B", 30.0, "worse")]
+    made = charts.ratios(verdicts, "C", "Dot chart: A < B.")
+    assert 'role="img" aria-label="Dot chart: A &lt; B."' in made
+    assert made.count("<circle") == 2
+    drawn = charts.lines({"a": [(0, 0.0), (1, 0.5)], "b": [(0, 0.0), (1, 0.5)]}, "x", "y", "seen", "caption")
+    ends = [float(y) for y in re.findall(r'y="([\d.]+)" text-anchor="start" class="small t', drawn)]
+    assert abs(ends[0] - ends[1]) >= 11  # labels do not cover each other
+
+
+# -- the whole ---------------------------------------------------------------------------------------------------------
+
+
+def test_vendored_files_are_what_they_were() -> None:
+    folder = ROOT / "scripts" / "docs" / "vendor"
+    sums = dict(reversed(line.split()) for line in (folder / "SHA256SUMS").read_text().splitlines())  # type: ignore[misc]
+    files = {path.name for path in folder.iterdir()} - {"SHA256SUMS", "README.md"}
+    assert {name for name in files if not name.endswith(".LICENSE")} == set(sums)
+    for name, digest in sums.items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
+        assert (folder / re.sub(r"(-subset)?\.\w+$", ".LICENSE", name)).exists()
+
+
+@pytest.mark.slow
+def test_site_is_built_without_a_broken_link() -> None:
+    command = [sys.executable, "-m", "scripts.docs"]
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    policy = (ROOT / "site" / "policies" / "CascadeSWUCB.html").read_text("utf-8")
+    assert "<math" in policy
+    assert 'class="chart"' in policy
+
+
+def test_notebook_cells(tmp_path: Path) -> None:
+    script = tmp_path / "x.py"
+    script.write_text("# %% [markdown]\n# # Title\n#\n# Text.\n\n# %%\nx = 1\n")
+    assert [(cell.kind, cell.text) for cell in notebooks.cells(script)] == [
+        ("markdown", "# Title\n\nText."),
+        ("code", "x = 1"),
+    ]
+    assert "```python\nx = 1\n```" in notebooks.page(script)
+    assert [cell["cell_type"] for cell in notebooks.notebook(script)["cells"]] == ["markdown", "code"]

@@ -1,0 +1,112 @@
+"""The check before a release: what it must refuse."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from driftrank import __version__
+from scripts.release import facts, installs, licences, packages
+from scripts.release.licences import Component
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_versions_of_the_repository_agree() -> None:
+    assert not list(facts.version_problems())
+    assert not list(facts.vendored_problems())
+
+
+@pytest.mark.parametrize(
+    ("citation", "changes", "problem"),
+    [
+        ("1.2.3", "## [Unreleased]\n\n1.2.3, the next one, is in preparation.\n", None),
+        ("1.2.3", "## [Unreleased]\n\n## [1.2.3] - 2026-01-31\n", None),
+        ("1.2.2", "## [1.2.3] - 2026-01-31\n", "CITATION.cff: version 1.2.2"),
+        ("1.2.3", "## [Unreleased]\n\n- 1.2.3 is mentioned\n", "CHANGELOG.md: must have a dated section"),
+        ("1.2.3", "## [1.2.3]\n", "CHANGELOG.md: must have a dated section"),
+    ],
+)
+def test_versions_that_disagree_are_refused(citation: str, changes: str, problem: str | None, tmp_path: Path) -> None:
+    (tmp_path / "CITATION.cff").write_text(f"version: {citation}\n")
+    (tmp_path / "CHANGELOG.md").write_text(changes)
+    found = list(facts.version_problems(tmp_path, "1.2.3"))
+    assert [text for text in found if problem is None or not text.startswith(problem)] == []
+    assert bool(found) == (problem is not None)
+    assert facts.released(tmp_path, "1.2.3") == ("[1.2.3] - " in changes)
+
+
+@pytest.mark.parametrize("broken", ["nothing", "file", "licence"])
+def test_files_of_others_need_their_checksum_and_licence(broken: str, tmp_path: Path) -> None:
+    import hashlib
+
+    (tmp_path / "thing-1.0.js").write_text("x")
+    (tmp_path / "SHA256SUMS").write_text(f"{hashlib.sha256(b'x').hexdigest()}  thing-1.0.js\n")
+    (tmp_path / "thing-1.0.LICENSE").write_text("MIT")
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    subprocess.run(["git", "add", "SHA256SUMS"], cwd=tmp_path, check=True)
+    if broken == "file":
+        (tmp_path / "thing-1.0.js").write_text("y")
+    if broken == "licence":
+        (tmp_path / "thing-1.0.LICENSE").unlink()
+    found = list(facts.vendored_problems(tmp_path))
+    assert len(found) == (broken != "nothing")
+
+
+@pytest.mark.parametrize(
+    ("licence", "refused"),
+    [
+        ("MIT", False),
+        ("BSD-3-Clause AND 0BSD", False),
+        ("LGPL-3.0-only", False),
+        ("GNU Lesser General Public License v3 (LGPLv3)", False),
+        ("GPL-3.0-or-later OR MIT", False),
+        ("GPL-3.0-only", True),
+        ("GNU General Public License v3 (GPLv3)", True),
+        ("MIT AND AGPL-3.0-only", True),
+        ("LGPL-3.0-only AND GPL-3.0-only", True),
+        ("", True),
+    ],
+)
+def test_licences_that_are_refused(licence: str, refused: bool) -> None:
+    assert Component("x", "1", licence).refused is refused
+
+
+def test_run_time_dependencies_are_not_gpl_alone() -> None:
+    parts = licences.components("driftrank[all]")
+    assert {"numba", "psycopg", "uvicorn"} <= {part.name for part in parts}
+    assert not {"pytest", "zensical"} & {part.name for part in parts}
+    assert [part for part in parts if part.refused] == []
+
+
+def test_bill_of_materials() -> None:
+    parts = [Component("numpy", "2.0", "BSD-3-Clause")]
+    text = licences.bill_of_materials("driftrank", "1.0", parts)
+    found = json.loads(text)
+    assert (found["bomFormat"], found["specVersion"]) == ("CycloneDX", "1.6")
+    assert re.fullmatch(r"urn:uuid:[0-9a-f-]{36}", found["serialNumber"])
+    assert found["components"][0]["purl"] == "pkg:pypi/numpy@2.0"
+    known = {found["metadata"]["component"]["bom-ref"], *(part["bom-ref"] for part in found["components"])}
+    assert {ref for one in found["dependencies"] for ref in (one["ref"], *one["dependsOn"])} == known
+    assert licences.bill_of_materials("driftrank", "1.0", parts) == text
+
+
+def test_pythons_are_of_their_versions() -> None:
+    found = installs.pythons()
+    assert list(found) == ["3.11", "3.12", "3.13"]
+    assert any(found.values())
+
+
+@pytest.mark.slow
+def test_distributions_are_sound(tmp_path: Path) -> None:
+    files = packages.build(tmp_path)
+    assert {file.name for file in files} == {
+        f"driftrank-{__version__}.tar.gz",
+        f"driftrank-{__version__}-py3-none-any.whl",
+        f"driftrank_client-{__version__}-py3-none-any.whl",
+    }
+    assert list(packages.problems(files)) == []
