@@ -35,6 +35,7 @@ class QueryTable:
     items: tuple[Any, ...]  #: ids, by code
     slots: NDArray[np.int32]  #: (lists, positions) codes of the items, -1 beyond the end
     mask: Integers  #: (lists,) bit k - 1 is a click at k
+    time: Sequence[Any]  #: (lists,)
 
     @classmethod
     def of(cls, lists: QueryLists) -> QueryTable:
@@ -45,17 +46,18 @@ class QueryTable:
         mask = np.zeros(lists.count, np.int64)
         np.add.at(mask, row, lists.clicked[keep].astype(np.int64) << place)
         some = slots[:, 0] >= 0
-        return cls(lists.query, tuple(lists.names.tolist()), slots[some], mask[some])
+        time = [lists.time[row] for row in np.flatnonzero(some)]
+        return cls(lists.query, tuple(lists.names.tolist()), slots[some], mask[some], time)
 
     def __len__(self) -> int:
         return len(self.mask)
 
     def lists(self) -> QueryLists:
-        """The same lists with a row per position; their times are their numbers."""
+        """The same lists with a row per position."""
         row, place = np.nonzero(self.slots >= 0)
         clicked = ((self.mask[row] >> place) & 1).astype(bool)
         return QueryLists(
-            self.query, list(range(1, len(self) + 1)), np.array(self.items, object),
+            self.query, list(self.time), np.array(self.items, object),
             self.slots[row, place].astype(np.int64), row + 1, place + 1, clicked,
         )  # fmt: skip
 
