@@ -6,7 +6,7 @@
 >>> learner.update(ranking, clicks=[0, 1, 0])
 
 Everything is imported on first use: the modules of this package (``dr.environments``), the functions ``simulate``,
-``sweep``, ``evaluate``, ``load`` and ``default_policy``, and every policy by its name (``dr.CascadeDUCB``).
+``sweep``, ``evaluate``, ``advise``, ``load`` and ``default_policy``, and every policy by its name (``dr.CascadeDUCB``).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from driftrank._names import *  # noqa: F403 - modules and policies, written by scripts/names.py
     from driftrank.evaluation.evaluating import evaluate as evaluate
+    from driftrank.experiments.advice.advise import advise as advise
     from driftrank.experiments.simulation.simulate import simulate as simulate
     from driftrank.experiments.sweeps.sweep import sweep as sweep
     from driftrank.policies.base import Policy as Policy
@@ -32,6 +33,7 @@ _EXPORTS = {
     "Learner": "driftrank.policies.learner.learner",
     "Policy": "driftrank.policies.base",
     "SharedModel": "driftrank.policies.learner.shared_model",
+    "advise": "driftrank.experiments.advice.advise",
     "default_policy": "driftrank.policies.registry",
     "evaluate": "driftrank.evaluation.evaluating",
     "load": "driftrank.policies.learner.learner",

@@ -135,7 +135,7 @@ def evaluate(
     wanted = [targets] if isinstance(targets, (str, os.PathLike, Policy, Mapping)) else list(targets)
     chosen = [read_target(given, opened, value_of) for given in wanted]
     _check_names(chosen, against)
-    positions = _positions(opened, k)
+    positions = common_length(opened, k)
     how = How(level, interval, objective)
     drifts = drift(opened, top=changes) if changes else []
     with LogRows(opened, positions, objective, drifts, windows, kind) as rows:
@@ -293,7 +293,8 @@ def _since(log: Log, since: Any) -> Any:
     return last - timedelta(seconds=seconds("since", since))
 
 
-def _positions(log: Log, k: int | None) -> int:
+def common_length(log: Log, k: int | None = None) -> int:
+    """The number of positions: ``k`` if it is given, else the most common length of a list."""
     if k is not None:
         check_integer("k", k, 1)
         return k

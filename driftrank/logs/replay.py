@@ -9,17 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.clickmodels.fitting.fit import Fit, entries
-from driftrank.clickmodels.models_file import Entry, block, parse
+from driftrank.clickmodels.models_file import Entry, block
 from driftrank.clickmodels.registry import click_model
 from driftrank.environments import Replay
 from driftrank.logs.changes import QueryDrift, drift
-from driftrank.queries import Queries
-from driftrank.validation import check_choice
+from driftrank.logs.generations import Generations, QueryTable, fit_generations, replay_of
+from driftrank.logs.query_lists import frequent_queries, lists_of
 
 if TYPE_CHECKING:
     from driftrank.logs.log import Log
 
-#: click models in which everything down to the first click is read: changes are found in these clicks
+#: click models in which everything down to the first click is read: files have the changes found in these clicks
 READ = ("CM", "DCM", "SDBN")
 
 
@@ -36,7 +36,8 @@ def environment(
         Number of queries, the most frequent, and of items of each, the most often shown. Queries with fewer than k
         items are left out.
     model
-        The click model: ``"CM"``, ``"DCM"`` or ``"SDBN"``; its other parameters are fitted to these queries.
+        The click model, any that can be fitted. Attraction is fitted between the changes of each item, parameters of
+        ranks to all lists of these queries (:mod:`driftrank.logs.generations`).
     delta
         At most this is the probability of finding a change in a query that does not change.
     options
@@ -54,16 +55,17 @@ def environment(
     (2, 2)
     """
     cls = click_model(model)
-    check_choice("model", cls.__name__, READ)
+    if not cls.statistics:
+        raise ValueError(f"model={model!r}: must be a click model that can be fitted")
+    cls.check_log(log)
     prior = {"prior": options["prior"]} if "prior" in options else {}
-    drifts = [found for found in drift(log, top=top, items=items, delta=delta, **prior) if len(found.items) >= k]
+    chosen = frequent_queries(log, top)
+    drifts = [found for found in drift(log, queries=chosen, items=items, delta=delta, **prior) if len(found.items) >= k]
     if not drifts:
         raise ValueError(f"k={k}: no query of {log.source} has so many items")
-    counts = log.counts(cls.counts_for(bool(options.get("exact"))), queries=[found.query for found in drifts])
-    fit = cls.fit(counts, **options)
-    chosen = {q: fit.pairs_of(q) for q in (fit.index(found.query) for found in drifts)}
-    queries = fitted_queries({cls.__name__: fit}, chosen, drifts, constant=True)
-    return Replay(Queries.from_models(parse(queries, cls.__name__)), k)
+    tables = [QueryTable.of(lists) for lists in lists_of(log, [found.query for found in drifts])]
+    generations = Generations.of(tables, drifts)
+    return replay_of(generations.queries(fit_generations(cls, generations.counts(), **options)), k)
 
 
 def fitted_queries(
@@ -72,11 +74,8 @@ def fitted_queries(
     drifts: Iterable[QueryDrift] = (),
     *,
     intervals: bool = False,
-    constant: bool = False,
 ) -> dict[str, Entry]:
     """Queries of a log as entries of a models file: fitted click models, and the changes found.
-
-    Every way from a log to an environment leads through here.
 
     Parameters
     ----------
@@ -89,8 +88,6 @@ def fitted_queries(
         attraction is that before the first change.
     intervals
         Add the ends of the confidence intervals.
-    constant
-        Take the attraction of ``drifts`` for queries without a change, too.
     """
     fit = next(iter(fits.values()))
     by_name = {str(found.query): found for found in drifts}
@@ -100,7 +97,7 @@ def fitted_queries(
     for found in drifting.values():
         entry = queries[str(found.query)]
         for name in READ:
-            if name in entry and (found.changes or constant):
+            if name in entry and found.changes:
                 later = zip(found.changes, found.attraction[1:], strict=True)
                 changes = tuple((change.after, tuple(alpha.tolist())) for change, alpha in later)
                 entry[name] = block({**entry[name], "attraction": found.attraction[0]}, changes)

@@ -151,3 +151,30 @@ def largest_likelihoods(sums, e, theta, value):
         for k in range(e.shape[0]):
             if sums[i, k + 1] > 0.0:
                 value[i] += sums[i, k + 1] * log(max(1.0 - e[k] * x, 1e-12))
+
+
+def list_values(models, begin, alphas, segment, slots, length, work, out):
+    """Fill in ``out[i, j]``, the value of the first j + 1 items of list ``i``, or of all if it is shorter.
+
+    ``slots`` has the items by position, ``alphas`` the attraction by segment; the parameters of users with lists of n
+    items are ``models[begin[n-1]] .. models[begin[n]-1]``.
+    """
+    for i in range(slots.shape[0]):
+        for j in range(out.shape[1]):
+            if j < length[i]:
+                users = models[begin[j] : begin[j + 1]]
+                out[i, j] = VALUE(users, alphas[segment[i]], slots[i, : j + 1], work)
+            else:
+                out[i, j] = out[i, j - 1]
+
+
+def list_clicks(key, models, begin, alphas, segment, slots, length, clicks, mask):
+    """Fill in ``mask``, the clicks of a user on every list; arguments as for ``list_values``."""
+    for i in range(slots.shape[0]):
+        n = length[i]
+        CLICK(models[begin[n - 1] : begin[n]], alphas[segment[i]], derive(key, i), slots[i, :n], clicks)
+        found = np.int64(0)
+        for k in range(n):
+            if clicks[k]:
+                found |= np.int64(1) << k
+        mask[i] = found

@@ -212,7 +212,8 @@ def test_attraction_over_time_and_replay(tmp_path: Path) -> None:
     assert not load(tmp_path / "models.json", "PBM").changes  # PBM does not determine what was read
     again = Replay(queries, k=3)
     replayed = dr.logs.environment(log, k=3)
-    assert queries.only(world.names) == replayed.queries.only(world.names)  # through a file or not
+    for query in world.names:  # through a file or not
+        assert replayed.queries[query] == pytest.approx(queries[query], abs=0.03)
     for query in world.names:
         assert again.breakpoints(3000, query) == replayed.breakpoints(3000, query)
         assert again.breakpoints(3000, query) == pytest.approx(world.breakpoints(2700, query), abs=30)

@@ -159,6 +159,35 @@ class ListCounts:
     def longest(self) -> int:
         return self.k
 
+    def positions(self) -> PositionCounts:
+        """The same lists, counted by position.
+
+        >>> pairs = Pairs(np.array(["tea"]), np.array([0, 0], np.int32), np.array([11, 12]))
+        >>> ListCounts(pairs, np.array([[1, 0]]), np.array([0b10]), np.array([3])).positions().clicks.tolist()
+        [3, 0]
+        """
+        clicked = (self.mask[:, None] >> np.arange(self.k)) & 1
+        rank = np.broadcast_to(np.arange(1, self.k + 1), self.slots.shape)
+        clicked_at = np.maximum.accumulate(np.where(clicked, rank, 0), axis=1)
+        previous = np.column_stack([np.zeros(len(self), np.int64), clicked_at[:, :-1]])
+        last = clicked_at[:, -1:]
+        shown = self.slots >= 0
+        lists = np.broadcast_to(self.lists[:, None], self.slots.shape)
+        width = self.k + 1
+        key = (self.slots.astype(np.int64) * width + rank) * width + previous
+        found, row = np.unique(key[shown], return_inverse=True)
+
+        def summed(those: NDArray[Any]) -> NDArray[np.int64]:
+            return np.bincount(row, (lists * those)[shown], len(found)).astype(np.int64)
+
+        views, clicks = summed(np.ones_like(clicked)), summed(clicked)
+        examined, last_clicks = summed((last == 0) | (last >= rank)), summed(clicked * (last == rank))
+        pair, place, above = found // width**2, found // width % width, found % width
+        return PositionCounts(
+            self.pairs, pair.astype(np.int32), place.astype(np.int16), above.astype(np.int16), views, clicks, examined,
+            last_clicks,
+        )  # fmt: skip
+
 
 def _check_as_many(name: str, values: NDArray[Any], other: str, others: NDArray[Any]) -> None:
     if len(values) != len(others):
