@@ -43,6 +43,7 @@ class SharedMaintenance(Maintenance):
         super().__init__(state, store, follower, settings, metrics, now)
         self._shared, self._follower = store, follower
         self.url = ""  #: at which the service listens
+        self.worker: int | None = None  #: its number, if there are several processes at this address
         self.clock: Callable[[], float] = now
         self._keeper_until = 0.0
         self._to_cover = 0  # entries up to here are old enough to be covered
@@ -54,7 +55,8 @@ class SharedMaintenance(Maintenance):
 
     @property
     def node(self) -> str:
-        return self.settings.node or self.url.partition("://")[2] or f"{socket.gethostname()}:{self.settings.port}"
+        name = self.settings.node or self.url.partition("://")[2] or f"{socket.gethostname()}:{self.settings.port}"
+        return name if self.worker is None else f"{name}/{self.worker}"
 
     def _work(self) -> Sequence[Callable[[], Awaitable[None]]]:
         return (
