@@ -17,14 +17,14 @@ from msgspec import DecodeError
 
 from driftrank.serve.log.committer import Batch, Committer, NewRecord, Settled, fail
 from driftrank.serve.log.entries import entry_of
-from driftrank.serve.log.records import RankerSet, Record, decode, encode
+from driftrank.serve.log.records import Activated, Clicked, Final, Ranked, RankerSet, Record, decode, encode
 from driftrank.serve.log.store.base import LogCut, LogEntry, StoreError, StoreUnknown
 from driftrank.serve.log.store.shared import Appended, Loaded, NewEntry, SharedStore, Wanted, query_key
 from driftrank.serve.slices import Slices
 from driftrank.serve.state.arms import Arm
 from driftrank.serve.state.held_queries import HeldQueries
 from driftrank.serve.state.impressions import Impression
-from driftrank.serve.state.loading import load_query, opened_lists
+from driftrank.serve.state.loading import load_query
 from driftrank.serve.state.queries import QueryKey, snapshot_name
 from driftrank.serve.state.state import State
 from driftrank.wire import RankerSettings
@@ -294,14 +294,17 @@ class Follower(Committer):
         return out
 
     def _impressions_of(self, records: list[Record]) -> list[Impression]:
-        """Those that records are about, and that are not in memory."""
+        """Those that records are about, and that are neither among them nor in memory."""
         rankers, impressions = self._state.rankers, self._state.impressions
-        missing = []
-        for name, event_id in opened_lists(records):
-            ranker = rankers.get(name)
-            if ranker is not None and impressions.cached(name, ranker.created, event_id) is None:
-                missing.append((name, ranker.created, event_id))
-        return [found for found in impressions.fetch(missing) if found is not None] if missing else []
+        inside, missing = set(), {}
+        for record in records:
+            if isinstance(record, Ranked):
+                inside.add((record.ranker, record.event_id))
+            elif isinstance(record, Activated | Clicked | Final) and (record.ranker, record.event_id) not in inside:
+                ranker = rankers.get(record.ranker)
+                if ranker and impressions.cached(record.ranker, ranker.created, record.event_id) is None:
+                    missing[record.ranker, ranker.created, record.event_id] = None
+        return [found for found in impressions.fetch(list(missing)) if found is not None] if missing else []
 
     # -- folding ---------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from driftrank.serve.log.records import Activated, Clicked, Final, Ranked, Record, decode
+from driftrank.serve.log.records import Activated, Clicked, Final, Record, decode
 from driftrank.serve.log.store.base import LogEntry, Snapshot
 from driftrank.serve.log.store.shared import Loaded
 from driftrank.serve.state.arms import Arm
@@ -70,12 +70,3 @@ def _saved(key: tuple[str, str], snapshot: Snapshot | None) -> Query | None:
     except ValueError as error:  # a version of the policy that is unknown here
         _log.error("query %r of ranker %s is reset: cannot use its snapshot: %s", key[1], key[0], error)
         return None
-
-
-def opened_lists(records: Sequence[Record]) -> list[tuple[str, str]]:
-    """The rankers and event ids of impressions that these records are about, without those that are among them."""
-    inside = {(record.ranker, record.event_id) for record in records if isinstance(record, Ranked)}
-    about = {
-        (record.ranker, record.event_id): None for record in records if isinstance(record, Activated | Clicked | Final)
-    }
-    return [one for one in about if one not in inside]

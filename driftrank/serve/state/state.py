@@ -31,7 +31,7 @@ from driftrank.serve.log.records import (
     with_collected,
 )
 from driftrank.serve.log.store.base import Readable, Snapshot, StoreError
-from driftrank.serve.metrics import Metrics, position_label
+from driftrank.serve.metrics import Labels, Metrics, position_label
 from driftrank.serve.ranker_settings import arms_of, settings_of_arm
 from driftrank.serve.state import outcome, rewards
 from driftrank.serve.state.arms import Arm
@@ -53,8 +53,19 @@ from driftrank.serve.state.ranker import Ranker
 from driftrank.wire import FeedbackResult, ItemId
 
 _log = logging.getLogger("driftrank.serve")
-#: takes counts that are not to be counted
-UNCOUNTED = Metrics()
+
+
+class _Uncounted(Metrics):
+    """Takes counts that are not to be counted."""
+
+    def add(self, name: str, labels: Labels = (), n: float = 1) -> None:
+        pass
+
+    def observe(self, name: str, labels: Labels, seconds: float) -> None:
+        pass
+
+
+UNCOUNTED = _Uncounted()
 #: operations that are remembered
 _OPERATIONS = 1000
 
@@ -298,12 +309,14 @@ class State:
             if arm is None:
                 reset = True
             elif not holdout:
-                k = ranker.settings.k  # may have become smaller since
-                ranking = served_list(ranked, arm.policy, k if record.shown is None else min(record.shown, k))
+                held = self.queries.holds((arm.owner, ranked.query))
                 same = impression.seq >= arm.since and ranked.ranker_since in (0, arm.since)
-                if same:
-                    _learn_shared(seq, arm, ranking, _within(record.clicks, k))
-                if self.queries.holds((arm.owner, ranked.query)):
+                if held or (same and arm.shares):
+                    k = ranker.settings.k  # may have become smaller since
+                    ranking = served_list(ranked, arm.policy, k if record.shown is None else min(record.shown, k))
+                    if same:
+                        _learn_shared(seq, arm, ranking, _within(record.clicks, k))
+                if held:
                     query = self.query(arm, ranked.query)
                     reset = query is None or _is_reset(impression, arm, query)
                     if query is not None and not reset:
