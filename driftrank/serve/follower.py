@@ -88,6 +88,7 @@ class Follower(Committer):
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self.offset = 0.0  #: of the clock of the store
+        self._compared = False  # the offset is known
         self.at = monotonic()  #: when the log was last read to its end
         self.begun_again = 0
 
@@ -152,8 +153,8 @@ class Follower(Committer):
         before = clock()
         time = await self.run(self._shared.clock)
         after = clock()
-        if after - before < 1.0:  # else the machine was busy
-            self.offset = time - (before + after) / 2
+        if after - before < 1.0 or not self._compared:  # else the machine was busy, and the last time is better
+            self.offset, self._compared = time - (before + after) / 2, True
 
     # -- the task --------------------------------------------------------------------------------------------------
 
@@ -296,7 +297,8 @@ class Follower(Committer):
     def _impressions_of(self, records: list[Record]) -> list[Impression]:
         """Those that records are about, and that are neither among them nor in memory."""
         rankers, impressions = self._state.rankers, self._state.impressions
-        inside, missing = set(), {}
+        inside: set[tuple[str, str]] = set()
+        missing: dict[Event, None] = {}
         for record in records:
             if isinstance(record, Ranked):
                 inside.add((record.ranker, record.event_id))
@@ -394,7 +396,10 @@ class Follower(Committer):
                 continue
             error = None
             try:
-                self._queries.install(key, load_query(state.rankers[arm.ranker_name], arm, key[1], found))
+                ranker = state.rankers[arm.ranker_name]
+                query, changes = load_query(ranker, arm, key[1], found)
+                self._queries.install(key, query)
+                state.report(ranker, changes)
             except Exception as problem:
                 _log.exception("query %r of ranker %s cannot be loaded", key[1], key[0])
                 error = StoreError(f"query {key[1]!r}: cannot be loaded ({problem})")

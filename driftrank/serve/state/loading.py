@@ -9,6 +9,7 @@ from driftrank.serve.log.records import Activated, Clicked, Final, Record, decod
 from driftrank.serve.log.store.base import LogEntry, Snapshot
 from driftrank.serve.log.store.shared import Loaded
 from driftrank.serve.state.arms import Arm
+from driftrank.serve.state.changes import Change
 from driftrank.serve.state.held_queries import HeldQueries
 from driftrank.serve.state.query import Query
 from driftrank.serve.state.ranker import Ranker
@@ -30,8 +31,9 @@ class _Nothing:
         return None
 
 
-def load_query(ranker: Ranker, arm: Arm, name: str, loaded: Loaded) -> Query | None:
-    """The query of an arm as it is after the last of its entries; None if it does not exist.
+def load_query(ranker: Ranker, arm: Arm, name: str, loaded: Loaded) -> tuple[Query | None, list[Change]]:
+    """The query of an arm as it is after the last of its entries, None if it does not exist; and the changes of users
+    that these entries show.
 
     Each record is folded by :class:`State` itself, with the settings that the ranker had then. Entries up to the
     snapshot are there for their impressions only.
@@ -50,8 +52,8 @@ def load_query(ranker: Ranker, arm: Arm, name: str, loaded: Loaded) -> Query | N
         then.go_back(entry.seq, ranker)
         state.apply(entry.seq, record)
     if not state.queries.holds(key):
-        return _saved(key, loaded.snapshot)
-    return state.queries.get(key, 0)
+        return _saved(key, loaded.snapshot), []
+    return state.queries.get(key, 0), [change for _, change in state.found]
 
 
 def _is_about(state: State, record: Record, name: str) -> bool:
