@@ -67,6 +67,10 @@ MemoryOption = Annotated[
 RetentionOption = Annotated[
     str | None, typer.Option(metavar="TIME|forever", help="Time to keep old records in the log.", show_default="30d")
 ]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Processes that answer requests; several need PostgreSQL.", show_default="1"),
+]
 DiscardOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -96,6 +100,7 @@ def serve(
     durability: DurabilityOption = None,
     memory: MemoryOption = None,
     retention: RetentionOption = None,
+    workers: WorkersOption = None,
     discard: DiscardOption = None,
     access_log: AccessLogOption = None,
     log_level: LogLevelOption = None,
@@ -103,14 +108,16 @@ def serve(
 ) -> None:
     """Start the ranking service, which learns from clicks.
 
-    Everything is stored in one SQLite file, and there is a ranker called default from the start. More rankers come from
-    the settings file, from the environment (DRIFTRANK_RANKERS__SHOP__POLICY=CascadeSWUCB:window=24h) or over HTTP.
-    Every setting has a variable (DRIFTRANK_PORT); options win over variables, variables over the file. Logs go to
-    standard error. SIGTERM or Ctrl-C shuts it down gracefully, SIGHUP loads the settings again.
+    Everything is stored in one SQLite file, or in a PostgreSQL database that several servers share, and there is a
+    ranker called default from the start. More rankers come from the settings file, from the environment
+    (DRIFTRANK_RANKERS__SHOP__POLICY=CascadeSWUCB:window=24h) or over HTTP. Every setting has a variable
+    (DRIFTRANK_PORT); options win over variables, variables over the file. Logs go to standard error. SIGTERM or Ctrl-C
+    shuts it down gracefully, SIGHUP loads the settings again.
 
     \b
     driftrank serve
     driftrank serve --port 9000 --store sqlite:////var/lib/driftrank/log.db --config driftrank.toml
+    driftrank serve --store "postgresql://driftrank@db1,db2/driftrank?schema=shop" --workers 4
     DRIFTRANK_ADMIN_KEY=sha256:... driftrank serve --host 0.0.0.0
 
     \b

@@ -113,7 +113,7 @@ class Core:
             raise ValueError(f"url={url!r}: must be all http or all https")
         self._options = options[0]
         self._nodes = Nodes([one.rstrip("/") for one in urls])
-        self._seq = 0  # the last record that an answer of this client was made after, if there are several nodes
+        self._seq = 0  # the last record that an answer was made after, if several services share their store
         self._flushing = 0  # callers that wait until everything is sent
         self._flushes = 0  # such calls so far
         self._closed = False
@@ -159,8 +159,7 @@ class Core:
             else:
                 again = attempts.answered(status, headers, body)
                 if again is None:
-                    if len(self._nodes) > 1:
-                        self._seq = max(self._seq, int(headers.get("x-driftrank-seq", 0)))
+                    self._seq = max(self._seq, int(headers.get("x-driftrank-seq", 0)))
                     return call.read(status, body, attempts.repeated)
                 wait = again
             self._nodes.failed(node)

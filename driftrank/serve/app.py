@@ -32,6 +32,8 @@ from driftrank.serve.logging import set_level
 from driftrank.serve.rate import Rates
 from driftrank.serve.service import Service
 from driftrank.serve.settings import ServerSettings, reloaded
+from driftrank.serve.worker_metrics import WorkerMetrics
+from driftrank.serve.workers import RELOAD, STOP, STOP_NOW, Supervisor, Worker, check_workers
 
 _log = logging.getLogger("driftrank.serve")
 #: seconds that requests have to finish when the server is asked to stop
@@ -73,31 +75,56 @@ def serve(
 
     ``load`` returns the settings again, at SIGHUP.
     """
+    check_workers(settings)
     # the writing thread waits a tenth of a millisecond for a busy event loop, not five
     sys.setswitchinterval(0.0001)
     # garbage collections of milliseconds: the long ones of the command line would delay 1 request in 50, and with 2,000
     # instead of 10,000 the objects of 32 requests in progress were examined again and again, for a tenth of the CPU
     gc.set_threshold(10_000, 1, 1_000)
     listener = open_listener(settings)
+    url = url_of(listener, settings)
     try:
-        allow_files(settings.max_connections + _OTHER_FILES)
-        store = open_store(settings.store, durability=settings.durability)
-        service = Service(store, settings)
-        connections = Connections(lambda: service.settings, service.metrics)
-        config = uvicorn.Config(
-            build(service, overloaded=lambda: connections.overloaded),
-            http=functools.partial(Connection, connections=connections),  # type: ignore[arg-type]
-            log_config=None, access_log=False, lifespan="off", server_header=False, timeout_graceful_shutdown=_GRACE,
-            ws="none", proxy_headers=False, ssl_certfile=settings.tls_cert, ssl_keyfile=settings.tls_key,
-        )  # fmt: skip
-        _load_tls(config)
-        url = service.url = url_of(listener, settings)
-        with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-            runner.run(_serve(_Server(config, service, load), connections, listener, lambda: listening(url)))
+        if settings.workers == 1:
+            _work(settings, listener, lambda: listening(url), load)
+        else:
+            gc.freeze()  # so that workers share the memory of what is imported
+            work = functools.partial(_be_worker, settings, listener, load)
+            Supervisor(settings.workers, work, lambda: listening(url)).run()
     finally:
         listener.close()
         if settings.socket is not None:
             Path(settings.socket).unlink(missing_ok=True)
+
+
+def _be_worker(
+    settings: ServerSettings, listener: socket.socket, load: Callable[[], ServerSettings] | None, worker: Worker
+) -> None:
+    _work(settings, listener, worker.ready, load, worker)
+
+
+def _work(
+    settings: ServerSettings,
+    listener: socket.socket,
+    listening: Callable[[], None],
+    load: Callable[[], ServerSettings] | None,
+    worker: Worker | None = None,
+) -> None:
+    """Answer requests, as one of several workers or alone."""
+    allow_files(settings.max_connections + _OTHER_FILES)
+    store = open_store(settings.store, durability=settings.durability)
+    service = Service(store, settings)
+    connections = Connections(lambda: service.settings, service.metrics)
+    config = uvicorn.Config(
+        build(service, overloaded=lambda: connections.overloaded),
+        http=functools.partial(Connection, connections=connections),  # type: ignore[arg-type]
+        log_config=None, access_log=False, lifespan="off", server_header=False, timeout_graceful_shutdown=_GRACE,
+        ws="none", proxy_headers=False, ssl_certfile=settings.tls_cert, ssl_keyfile=settings.tls_key,
+    )  # fmt: skip
+    _load_tls(config)
+    service.url = url_of(listener, settings)
+    service.worker = None if worker is None else worker.number
+    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        runner.run(_serve(_Server(config, service, load, worker), connections, listener, listening))
 
 
 def _load_tls(config: uvicorn.Config) -> None:
@@ -112,7 +139,8 @@ async def _serve(
 ) -> None:
     service = server.service
     sweeping = asyncio.create_task(connections.sweep())
-    # while the log is replayed requests are answered with 503, so that health checks see a live process
+    # while the log is replayed requests are answered with 503, so that health checks see a live process; but not by a
+    # worker if others answer them
     serving = asyncio.create_task(server.serve([listener]))
     starting = asyncio.create_task(service.start())
     try:
@@ -127,6 +155,7 @@ async def _serve(
             replay.checkpoint,
         )
         gc.freeze()  # all of it is long-lived
+        server.open.set()
         listening()
         await serving
     finally:
@@ -138,13 +167,38 @@ async def _serve(
 
 
 class _Server(uvicorn.Server):
-    """Shuts down gracefully: exit code 0 after a signal, and long answers end too. SIGHUP loads the settings again."""
+    """Shuts down gracefully: exit code 0 after a signal, and long answers end too. SIGHUP loads the settings again.
 
-    def __init__(self, config: uvicorn.Config, service: Service, load: Callable[[], ServerSettings] | None) -> None:
+    A worker is also asked by its supervisor, and stops if that has ended.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        service: Service,
+        load: Callable[[], ServerSettings] | None,
+        worker: Worker | None = None,
+    ) -> None:
         super().__init__(config)
         self.service = service
+        self.open = asyncio.Event()  #: connections are accepted
+        if worker is None or worker.alone:
+            self.open.set()
+        self._worker = worker
         self._load = load
         self._reloading: asyncio.Task[None] | None = None
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        with self.capture_signals():
+            await self.open.wait()
+            if self.should_exit:  # asked to stop before
+                return
+            if self._worker is None:
+                await super().serve(sockets)
+                return
+            async with WorkerMetrics(self._worker, self.service.metrics) as metrics:
+                self.service.all_metrics = metrics.render
+                await super().serve(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -159,11 +213,28 @@ class _Server(uvicorn.Server):
             with super().capture_signals():
                 yield
             return
+        if self._worker is not None:
+            loop.add_reader(self._worker.link, self._told, self._worker.link)
         try:
             yield
         finally:
             for number in handlers:
                 loop.remove_signal_handler(number)
+            if self._worker is not None:
+                loop.remove_reader(self._worker.link)
+
+    def _told(self, link: socket.socket) -> None:
+        """Read what the supervisor sends. It may have got a signal that all processes got: one is enough."""
+        message = link.recv(100)
+        if RELOAD in message:
+            self._reload()
+        if not message:
+            asyncio.get_running_loop().remove_reader(link)
+        if (not message or STOP in message) and not self.service.draining:
+            self._stop()
+        if STOP_NOW in message:
+            self.service.draining = True
+            self._stop()
 
     def _stop(self) -> None:
         service = self.service
@@ -182,6 +253,7 @@ class _Server(uvicorn.Server):
     def _close(self) -> None:
         self.service.stopping = True
         self.should_exit = True
+        self.open.set()
 
     def _reload(self) -> None:
         if self._load is None or not self.service.ready:

@@ -17,14 +17,14 @@ from msgspec import DecodeError
 
 from driftrank.serve.log.committer import Batch, Committer, NewRecord, Settled, fail
 from driftrank.serve.log.entries import entry_of
-from driftrank.serve.log.records import RankerSet, Record, decode, encode
+from driftrank.serve.log.records import Activated, Clicked, Final, Ranked, RankerSet, Record, decode, encode
 from driftrank.serve.log.store.base import LogCut, LogEntry, StoreError, StoreUnknown
 from driftrank.serve.log.store.shared import Appended, Loaded, NewEntry, SharedStore, Wanted, query_key
 from driftrank.serve.slices import Slices
 from driftrank.serve.state.arms import Arm
 from driftrank.serve.state.held_queries import HeldQueries
 from driftrank.serve.state.impressions import Impression
-from driftrank.serve.state.loading import load_query, opened_lists
+from driftrank.serve.state.loading import load_query
 from driftrank.serve.state.queries import QueryKey, snapshot_name
 from driftrank.serve.state.state import State
 from driftrank.wire import RankerSettings
@@ -88,6 +88,7 @@ class Follower(Committer):
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self.offset = 0.0  #: of the clock of the store
+        self._compared = False  # the offset is known
         self.at = monotonic()  #: when the log was last read to its end
         self.begun_again = 0
 
@@ -152,8 +153,8 @@ class Follower(Committer):
         before = clock()
         time = await self.run(self._shared.clock)
         after = clock()
-        if after - before < 1.0:  # else the machine was busy
-            self.offset = time - (before + after) / 2
+        if after - before < 1.0 or not self._compared:  # else the machine was busy, and the last time is better
+            self.offset, self._compared = time - (before + after) / 2, True
 
     # -- the task --------------------------------------------------------------------------------------------------
 
@@ -294,14 +295,18 @@ class Follower(Committer):
         return out
 
     def _impressions_of(self, records: list[Record]) -> list[Impression]:
-        """Those that records are about, and that are not in memory."""
+        """Those that records are about, and that are neither among them nor in memory."""
         rankers, impressions = self._state.rankers, self._state.impressions
-        missing = []
-        for name, event_id in opened_lists(records):
-            ranker = rankers.get(name)
-            if ranker is not None and impressions.cached(name, ranker.created, event_id) is None:
-                missing.append((name, ranker.created, event_id))
-        return [found for found in impressions.fetch(missing) if found is not None] if missing else []
+        inside: set[tuple[str, str]] = set()
+        missing: dict[Event, None] = {}
+        for record in records:
+            if isinstance(record, Ranked):
+                inside.add((record.ranker, record.event_id))
+            elif isinstance(record, Activated | Clicked | Final) and (record.ranker, record.event_id) not in inside:
+                ranker = rankers.get(record.ranker)
+                if ranker and impressions.cached(record.ranker, ranker.created, record.event_id) is None:
+                    missing[record.ranker, ranker.created, record.event_id] = None
+        return [found for found in impressions.fetch(list(missing)) if found is not None] if missing else []
 
     # -- folding ---------------------------------------------------------------------------------------------------
 
@@ -391,7 +396,10 @@ class Follower(Committer):
                 continue
             error = None
             try:
-                self._queries.install(key, load_query(state.rankers[arm.ranker_name], arm, key[1], found))
+                ranker = state.rankers[arm.ranker_name]
+                query, changes = load_query(ranker, arm, key[1], found)
+                self._queries.install(key, query)
+                state.report(ranker, changes)
             except Exception as problem:
                 _log.exception("query %r of ranker %s cannot be loaded", key[1], key[0])
                 error = StoreError(f"query {key[1]!r}: cannot be loaded ({problem})")

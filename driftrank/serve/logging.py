@@ -75,6 +75,17 @@ def set_up_logging(level: str = "info", stream: IO[str] | None = None) -> None:
     set_level(level)
 
 
+def set_worker(number: int) -> None:
+    """Write the number of this worker into every line."""
+
+    def add(record: logging.LogRecord) -> bool:
+        record.worker = number
+        return True
+
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(add)
+
+
 def set_level(level: str) -> None:
     """Set the least severe messages to log."""
     for name in ("driftrank", "uvicorn", "uvicorn.error"):

@@ -202,6 +202,7 @@ class Maintenance:
         queries = self._state.queries
         for n in range(0, len(keys), slice_):
             async with self._snapshotting:
+                await self.record_changes()
                 dirty = [key for key in keys[n : n + slice_] if key in queries.dirty]
                 if not dirty:
                     continue
@@ -216,6 +217,9 @@ class Maintenance:
             self._metrics.add("snapshots_written", (), len(dirty))
             if pause:
                 await asyncio.sleep(pause)
+
+    async def record_changes(self) -> None:
+        """See that changes of users are stored that snapshots written now would not show again."""
 
     # -- the log ---------------------------------------------------------------------------------------------------
 

@@ -102,6 +102,8 @@ class Service:
         self.draining = False  #: asked to stop: not ready, but requests are answered for some time
         self.stopping = False  #: long answers end
         self.url = ""  #: at which it listens, for people
+        self.worker: int | None = None  #: its number, if there are several processes at this address
+        self.all_metrics = self._own_metrics  #: returns the metrics of all these processes
         self.store = store
         self._clock = clock
         #: one batch of a ranker is computed at a time: many of them would share the loop with everybody else
@@ -123,7 +125,7 @@ class Service:
             shared = SharedMaintenance(
                 self.state, self.store, self._follower, self.settings, self.metrics, now=self.now
             )
-            shared.url, shared.clock = self.url, self._clock
+            shared.url, shared.worker, shared.clock = self.url, self.worker, self._clock
             self.maintenance: Maintenance = shared
             replay = await self._follow()
         else:
@@ -248,6 +250,9 @@ class Service:
     async def _compile_if_possible(self, settings: RankerSettings) -> None:
         with suppress(ValueError):  # another service, with more memory, has accepted it
             await self._compile(settings)
+
+    async def _own_metrics(self) -> bytes:
+        return self.metrics.render()
 
     def _gauges(self) -> None:
         state = self.state

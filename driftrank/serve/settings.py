@@ -85,6 +85,7 @@ class ServerSettings:
     retention: float | str = "30d"  #: how long records are kept after snapshots cover them; or "forever"
     checkpoint_every: int = 30_000  #: records between snapshots
     checkpoint_seconds: float = 60.0  #: seconds between snapshots, if there are new records
+    workers: int = 1  #: processes that answer requests, if the store allows several
     discard: list[str] = field(default_factory=list)  #: rankers that may begin again if their settings require it
     node: str | None = None  #: the name of this service among those that share a store; None: its host and port
     follow: float | str = 0.005  #: how often to look for records of other services, if there are none of its own
@@ -180,7 +181,7 @@ def check_reachable(settings: ServerSettings) -> None:
 
 
 #: settings that only a restart can change
-_FIXED = ("host", "port", "socket", "store", "durability", "queue", "memory", "node", "follow")
+_FIXED = ("host", "port", "socket", "store", "durability", "queue", "memory", "workers", "node", "follow")
 
 
 def reloaded(before: ServerSettings, settings: ServerSettings) -> tuple[ServerSettings, list[str], list[str]]:
@@ -470,6 +471,7 @@ _CHECKS: dict[str, Callable[[str, Any], object]] = {
     "retention": _retention,
     "checkpoint_every": _at_least(1),
     "checkpoint_seconds": seconds,
+    "workers": _at_least(1, 1024),
     "discard": lambda name, value: list(map(check_name, value)),
     "node": _optional(_text),
     "follow": seconds,

@@ -13,13 +13,15 @@ from contextlib import suppress
 from time import monotonic
 
 from driftrank.serve.follower import Follower
+from driftrank.serve.log.committer import NewRecord
 from driftrank.serve.log.entries import owner_of
-from driftrank.serve.log.records import Imported, Ranked, Record, Reset, Warm, decode
+from driftrank.serve.log.records import ChangeFound, Imported, Ranked, Record, Reset, Warm, change_id, decode
 from driftrank.serve.log.store.base import LogEntry, Snapshot, StoreError
 from driftrank.serve.log.store.shared import SharedStore
 from driftrank.serve.maintenance import Maintenance
 from driftrank.serve.metrics import Metrics
 from driftrank.serve.settings import ServerSettings
+from driftrank.serve.state.changes import Change
 from driftrank.serve.state.checkpoint import CHECKPOINT
 from driftrank.serve.state.impressions import Impression
 from driftrank.serve.state.queries import QueryKey, snapshot_name
@@ -29,6 +31,8 @@ from driftrank.serve.state.state import State
 #: the lease of the keeper, in seconds, and how often it is prolonged
 _LEASE, _RENEW = 10.0, 3.0
 _KEEPER = "keeper"
+#: seconds between looks for changes of users to be recorded
+_SOON = 0.5
 #: queries covered at once
 _SLICE = 64
 
@@ -43,8 +47,10 @@ class SharedMaintenance(Maintenance):
         super().__init__(state, store, follower, settings, metrics, now)
         self._shared, self._follower = store, follower
         self.url = ""  #: at which the service listens
+        self.worker: int | None = None  #: its number, if there are several processes at this address
         self.clock: Callable[[], float] = now
         self._keeper_until = 0.0
+        self._recording = asyncio.Lock()
         self._to_cover = 0  # entries up to here are old enough to be covered
 
     @property
@@ -54,12 +60,13 @@ class SharedMaintenance(Maintenance):
 
     @property
     def node(self) -> str:
-        return self.settings.node or self.url.partition("://")[2] or f"{socket.gethostname()}:{self.settings.port}"
+        name = self.settings.node or self.url.partition("://")[2] or f"{socket.gethostname()}:{self.settings.port}"
+        return name if self.worker is None else f"{name}/{self.worker}"
 
     def _work(self) -> Sequence[Callable[[], Awaitable[None]]]:
         return (
             self._keep_lease, self._end_feedback_windows, self._evict_when_full, self._take_checkpoints,
-            self._measure_lag,
+            self._record_changes, self._measure_lag,
         )  # fmt: skip
 
     async def stop(self) -> None:
@@ -108,6 +115,24 @@ class SharedMaintenance(Maintenance):
         for arm in list(self._state.every_arm()):
             arm.queries = await self._committer.run(self._shared.count, snapshot_name(arm.owner, ""))
 
+    async def _record_changes(self) -> None:
+        await self.record_changes()
+        await asyncio.sleep(_SOON)
+
+    async def record_changes(self) -> None:
+        """Write the changes that this service has found in queries that it holds; another may have done so."""
+        async with self._recording:
+            while found := self._state.found:
+                self._state.found = []
+                rankers = self._state.rankers
+                try:
+                    records = [_found(rankers[name], it, self._now()) for name, it in found if name in rankers]
+                    for at in range(0, len(records), _SLICE):
+                        await self._committer.append(records[at : at + _SLICE], urgent=True)
+                except BaseException:
+                    self._state.found = found + self._state.found
+                    raise
+
     async def write_queries(self, owner: str) -> None:
         await super().write_queries(owner)
         await self.cover(self._state.seq)  # those that other services hold
@@ -147,6 +172,7 @@ class SharedMaintenance(Maintenance):
 
     async def _cover(self, keys: list[QueryKey]) -> None:
         await self._follower.hold(keys)
+        await self.record_changes()
         queries, snapshots = self._state.queries, []
         owners = {arm.owner for arm in self._state.every_arm()}
         for key in keys:
@@ -162,3 +188,9 @@ class SharedMaintenance(Maintenance):
     async def _first_entries(self) -> list[LogEntry]:
         entries: list[LogEntry] = await self._committer.run(self._store.read, 0, 1000)
         return entries
+
+
+def _found(ranker: Ranker, change: Change, now: float) -> NewRecord:
+    of = change.step, change.item, change.everything, change.before, change.after
+    record = ChangeFound(ranker.name, change.query, now, change.number, change.time, *of)
+    return NewRecord(change_id(ranker.name, ranker.created, change.number), record)

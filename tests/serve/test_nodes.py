@@ -8,11 +8,15 @@ import time
 
 import pytest
 
+from driftrank.serve import feeds
 from driftrank.serve.http.problems import Refused
 from driftrank.serve.log.records import Final, decode
-from driftrank.serve.log.store.base import StoreUnknown
+from driftrank.serve.log.store.base import LogOnly, StoreUnknown
+from driftrank.serve.log.store.postgres import PostgresStore
 from driftrank.serve.maintenance import _end
+from driftrank.serve.metrics import Metrics
 from driftrank.serve.state.ranker import Ranker
+from driftrank.serve.state.state import State
 from driftrank.serve.transfer import Transfer
 from driftrank.wire import RankerSettings, RankRequest
 from tests.serve.nodes import Nodes, differences
@@ -357,6 +361,66 @@ def test_a_clock_that_is_wrong_is_not_used(postgres):
         assert abs(nodes.made[-1].ranked.time - now) < 5
         assert nodes.run(nodes[1].click("e", 1)).outcome == "counted"
         assert not nodes.differences()
+
+
+#: a policy that finds changes
+DETECTS = {"policy": "GLRTCascadeUCB:explore=0.2", "k": 2, "horizon": 1000, "wait": 600}
+
+
+async def _visits(node, clicked_on, query, n, liked, users):
+    for number in range(n):
+        answer = await node.list_of(query, f"{query}-{liked}-{number}", "abc")
+        chosen = next((item.id for item in answer.items if users.random() < (0.9 if item.id == liked else 0.05)), None)
+        await clicked_on.click(answer.event_id, *([chosen] if chosen else []))
+
+
+def test_all_nodes_have_the_changes_that_any_has_found(postgres):
+    with Nodes(postgres.url(), 3, ranker=DETECTS) as nodes:
+        a, b, c = nodes.nodes
+        users = random.Random(0)
+        for liked in "ac":
+            nodes.run(_visits(a, b, "q", 110, liked, users))
+        for node in nodes.nodes:
+            nodes.run(node.maintenance.record_changes())
+        nodes.level()
+        assert not c.state.queries.holds(("default", "q"))
+        found = [feeds.changes(node, "default", None, None, 100) for node in nodes.nodes]
+        assert found[0] == found[1] == found[2] != []
+        assert [change.number for change in _one_fold(nodes).changes] == [change.number for change in found[0][::-1]]
+        assert sum(node.metrics.count("changes_detected", ("default",)) for node in nodes.nodes) == len(found[0])
+        assert len(feeds.top_queries(c, "default", "change", 0, 10)) == 1
+        # from the checkpoint
+        c.maintenance._keeper_until = 1e18
+        nodes.run(c.maintenance.checkpoint())
+        d = nodes.start(3)
+        assert feeds.changes(d, "default", "q", None, 100) == found[0]
+        nodes.run(b.reset("default", "q"))
+        nodes.level()
+        assert not any(feeds.changes(node, "default", None, None, 100) for node in nodes.nodes)
+
+
+def test_a_change_whose_finder_has_gone_is_found_by_whoever_loads_the_query(postgres):
+    with Nodes(postgres.url(), 1, ranker=DETECTS) as nodes:
+        a, users = nodes[0], random.Random(0)
+        a.maintenance.record_changes = _nothing
+        for liked in "ac":
+            nodes.run(_visits(a, a, "q", 110, liked, users))
+        assert a.state.found
+        b = nodes.start(1)
+        nodes.run(a.crash())
+        assert feeds.changes(b, "default", None, None, 100) == []
+        b.maintenance._keeper_until = 1e18
+        nodes.run(b.maintenance.cover(b.state.seq))  # nobody asks for it, but its records are to be forgotten
+        assert b.state.rankers["default"].changes == _one_fold(nodes).changes != []
+
+
+def _one_fold(nodes) -> Ranker:
+    """The ranker as one fold of the log has it."""
+    with PostgresStore(nodes.url) as store:
+        state = State(LogOnly(store), Metrics())
+        for entry in store.read(0, 1_000_000):
+            state.apply(entry.seq, decode(entry.body))
+    return state.rankers["default"]
 
 
 def test_memory_is_bounded_and_what_is_dropped_is_loaded_again(postgres):

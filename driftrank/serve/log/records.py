@@ -184,6 +184,23 @@ class SharedImported(Struct, frozen=True, tag="shared-imported", tag_field="kind
     arm: str = ""  #: that it is the model of; empty: the ranker's own
 
 
+class ChangeFound(Struct, frozen=True, tag="change", tag_field="kind", omit_defaults=True):
+    """A change of users was found in a query. Written if several services share the log: not all of them hold the
+    query, and whoever does finds the same.
+    """
+
+    ranker: str
+    query: str
+    time: float
+    number: int  #: of the change: of the record that showed it, and the place in that
+    when: float  #: the time of that record
+    step: int
+    item: ItemId | None = None
+    everything: bool = False
+    before: float | None = None
+    after: float | None = None
+
+
 #: clicks on an impression so far, and the number of items shown; None: all
 Collected = tuple[list[int], int | None]
 
@@ -205,7 +222,7 @@ def with_collected(final: Final, collected: Collected | None, values: Mapping[in
 
 Record = (
     Ranked | Activated | Clicked | Final | Withdrawn | Lost | Warm | RankerSet | RankerDeleted | Reset | Imported
-    | SharedImported
+    | SharedImported | ChangeFound
 )  # fmt: skip
 
 _encoder = json.Encoder()
@@ -247,3 +264,7 @@ def clicked_id(
     """The same clicks sent again are the same record."""
     worth = "".join(f";{position}={value!r}" for position, value in values)
     return f"c/{ranker}/{impression}/{','.join(map(str, clicks))};{shown or ''}{worth}/{event_id}"
+
+
+def change_id(ranker: str, created: int, number: int) -> str:
+    return f"d/{ranker}/{created}/{number}"

@@ -42,14 +42,18 @@ class Change(Struct, frozen=True, array_like=True):
     after: float | None
 
 
-def noted(seq: int, changes: list[Change], query: str, time: float, found: Sequence[FoundChange]) -> list[Change]:
-    """The latest changes of a ranker, with those found by record ``seq``."""
+def numbered(seq: int, query: str, time: float, found: Sequence[FoundChange]) -> list[Change]:
+    """The changes found by record ``seq``."""
     first = seq * REMEMBERED  # no record finds more
-    new = [
+    return [
         Change(first + n, time, query, it.step, it.item, it.everything, it.before, it.after)
         for n, it in enumerate(found)
     ]
-    return (changes + new)[-KEPT:]
+
+
+def noted(changes: list[Change], new: Sequence[Change]) -> list[Change]:
+    """The latest changes of a ranker, with new ones."""
+    return sorted([*changes, *new], key=lambda change: change.number)[-KEPT:]
 
 
 class SavedChanges(NamedTuple):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from driftrank.serve.log.records import Activated, Clicked, Final, Ranked, Record, decode
+from driftrank.serve.log.records import Activated, Clicked, Final, Record, decode
 from driftrank.serve.log.store.base import LogEntry, Snapshot
 from driftrank.serve.log.store.shared import Loaded
 from driftrank.serve.state.arms import Arm
+from driftrank.serve.state.changes import Change
 from driftrank.serve.state.held_queries import HeldQueries
 from driftrank.serve.state.query import Query
 from driftrank.serve.state.ranker import Ranker
@@ -30,8 +31,9 @@ class _Nothing:
         return None
 
 
-def load_query(ranker: Ranker, arm: Arm, name: str, loaded: Loaded) -> Query | None:
-    """The query of an arm as it is after the last of its entries; None if it does not exist.
+def load_query(ranker: Ranker, arm: Arm, name: str, loaded: Loaded) -> tuple[Query | None, list[Change]]:
+    """The query of an arm as it is after the last of its entries, None if it does not exist; and the changes of users
+    that these entries show.
 
     Each record is folded by :class:`State` itself, with the settings that the ranker had then. Entries up to the
     snapshot are there for their impressions only.
@@ -50,8 +52,8 @@ def load_query(ranker: Ranker, arm: Arm, name: str, loaded: Loaded) -> Query | N
         then.go_back(entry.seq, ranker)
         state.apply(entry.seq, record)
     if not state.queries.holds(key):
-        return _saved(key, loaded.snapshot)
-    return state.queries.get(key, 0)
+        return _saved(key, loaded.snapshot), []
+    return state.queries.get(key, 0), [change for _, change in state.found]
 
 
 def _is_about(state: State, record: Record, name: str) -> bool:
@@ -70,12 +72,3 @@ def _saved(key: tuple[str, str], snapshot: Snapshot | None) -> Query | None:
     except ValueError as error:  # a version of the policy that is unknown here
         _log.error("query %r of ranker %s is reset: cannot use its snapshot: %s", key[1], key[0], error)
         return None
-
-
-def opened_lists(records: Sequence[Record]) -> list[tuple[str, str]]:
-    """The rankers and event ids of impressions that these records are about, without those that are among them."""
-    inside = {(record.ranker, record.event_id) for record in records if isinstance(record, Ranked)}
-    about = {
-        (record.ranker, record.event_id): None for record in records if isinstance(record, Activated | Clicked | Final)
-    }
-    return [one for one in about if one not in inside]

@@ -10,11 +10,13 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from driftrank.policies.alarms import REMEMBERED
 from driftrank.policies.learner.learner import Learner
 from driftrank.policies.learner.ranked_items import RankedItems
 from driftrank.policies.learner.shared_model import SharedModel
 from driftrank.serve.log.records import (
     Activated,
+    ChangeFound,
     Clicked,
     Final,
     Imported,
@@ -31,11 +33,11 @@ from driftrank.serve.log.records import (
     with_collected,
 )
 from driftrank.serve.log.store.base import Readable, Snapshot, StoreError
-from driftrank.serve.metrics import Metrics, position_label
+from driftrank.serve.metrics import Labels, Metrics, position_label
 from driftrank.serve.ranker_settings import arms_of, settings_of_arm
 from driftrank.serve.state import outcome, rewards
 from driftrank.serve.state.arms import Arm
-from driftrank.serve.state.changes import CHANGES, FoundChange, SavedChanges, changes_of, noted
+from driftrank.serve.state.changes import CHANGES, Change, FoundChange, SavedChanges, changes_of, noted, numbered
 from driftrank.serve.state.checkpoint import (
     CHECKPOINT,
     COUNTS,
@@ -53,8 +55,19 @@ from driftrank.serve.state.ranker import Ranker
 from driftrank.wire import FeedbackResult, ItemId
 
 _log = logging.getLogger("driftrank.serve")
-#: takes counts that are not to be counted
-UNCOUNTED = Metrics()
+
+
+class _Uncounted(Metrics):
+    """Takes counts that are not to be counted."""
+
+    def add(self, name: str, labels: Labels = (), n: float = 1) -> None:
+        pass
+
+    def observe(self, name: str, labels: Labels, seconds: float) -> None:
+        pass
+
+
+UNCOUNTED = _Uncounted()
 #: operations that are remembered
 _OPERATIONS = 1000
 
@@ -91,6 +104,8 @@ class State:
         self._counts: Counts | None = None  # after a record that is not folded yet
         self._changes: SavedChanges | None = None  # the same
         self.changes_stored = True  #: the changes of all rankers are in a snapshot or in the checkpoint
+        #: changes in queries that this service holds, to be recorded for those that do not; with their rankers
+        self.found: list[tuple[str, Change]] = []
         self._counts_all = not isinstance(self.queries, HeldQueries)  # else queries are counted in the store
         self._handlers: dict[type, Callable[[int, Any], FeedbackResult | None]] = {
             Activated: self._activated,
@@ -104,6 +119,7 @@ class State:
             Reset: self._reset,
             Imported: self._imported,
             SharedImported: self._shared_imported,
+            ChangeFound: self._change_found,
         }
 
     def apply(self, seq: int, record: Record, prepared: PreparedLearner | None = None) -> FeedbackResult | None:
@@ -300,12 +316,14 @@ class State:
             if arm is None:
                 reset = True
             elif not holdout:
-                k = ranker.settings.k  # may have become smaller since
-                ranking = served_list(ranked, arm.policy, k if record.shown is None else min(record.shown, k))
+                held = self.queries.holds((arm.owner, ranked.query))
                 same = impression.seq >= arm.since and ranked.ranker_since in (0, arm.since)
-                if same:
-                    _learn_shared(seq, arm, ranking, _within(record.clicks, k))
-                if self.queries.holds((arm.owner, ranked.query)):
+                if held or (same and arm.shares):
+                    k = ranker.settings.k  # may have become smaller since
+                    ranking = served_list(ranked, arm.policy, k if record.shown is None else min(record.shown, k))
+                    if same:
+                        _learn_shared(seq, arm, ranking, _within(record.clicks, k))
+                if held:
                     query = self.query(arm, ranked.query)
                     reset = query is None or _is_reset(impression, arm, query)
                     if query is not None and not reset:
@@ -344,12 +362,32 @@ class State:
         return failed
 
     def _note_changes(self, seq: int, ranker: Ranker, query: str, time: float, found: Sequence[FoundChange]) -> None:
-        ranker.changes = noted(seq, ranker.changes, query, time, found)
+        changes = numbered(seq, query, time, found)
+        if self._counts_all:
+            self._keep_changes(ranker, changes)
+        else:
+            self.report(ranker, changes)
+
+    def report(self, ranker: Ranker, changes: Sequence[Change]) -> None:
+        """Let changes be recorded, unless they are: other services may have found them."""
+        known = {change.number for change in ranker.changes}
+        self.found += [(ranker.name, change) for change in changes if change.number not in known]
+
+    def _change_found(self, seq: int, record: ChangeFound) -> None:
+        ranker = self.rankers.get(record.ranker)
+        if ranker is None or record.number < ranker.since * REMEMBERED:  # reset since
+            return
+        if all(change.number != record.number for change in ranker.changes):
+            of = record.query, record.step, record.item, record.everything, record.before, record.after
+            self._keep_changes(ranker, [Change(record.number, record.when, *of)])
+
+    def _keep_changes(self, ranker: Ranker, changes: Sequence[Change]) -> None:
+        ranker.changes = noted(ranker.changes, changes)
         self.changes_stored = False
-        self.metrics.add("changes_detected", (ranker.name,), len(found))
+        self.metrics.add("changes_detected", (ranker.name,), len(changes))
         if not self.replaying:
-            items = ["all" if change.everything else change.item for change in found]
-            fields = {"ranker": ranker.name, "query": query, "items": items, "step": found[-1].step}
+            items = ["all" if change.everything else change.item for change in changes]
+            fields = {"ranker": ranker.name, "query": changes[0].query, "items": items, "step": changes[-1].step}
             _log.info("a change of users was found", extra=fields)
 
     def _withdrawn(self, seq: int, record: Withdrawn) -> FeedbackResult:
@@ -468,6 +506,7 @@ class State:
         if any(change.query == record.query for change in ranker.changes):
             ranker.changes = [change for change in ranker.changes if change.query != record.query]
             self.changes_stored = False
+        self.found = [(name, it) for name, it in self.found if (name, it.query) != (record.ranker, record.query)]
         for arm in ranker.every_arm():
             self._reset_query(seq, arm, record.query, gone=record.gone)
 
@@ -586,7 +625,7 @@ class State:
     def begin_again(self) -> None:
         """Forget everything, and go back to the last checkpoint."""
         self.seq, self.clock, self.needed, self._partial = 0, 0.0, 0, False
-        self.rankers, self.outdated, self.operations = {}, set(), []
+        self.rankers, self.outdated, self.operations, self.found = {}, set(), [], []
         self.impressions = Impressions(self._store)
         if isinstance(self.queries, HeldQueries):
             self.queries.clear()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from driftrank.serve.feeds import changes
-from driftrank.serve.state.changes import KEPT, FoundChange, noted
+from driftrank.serve.state.changes import KEPT, FoundChange, noted, numbered
 from driftrank.wire import WarmRow
 from tests.serve.harness import Harness, differences
 
@@ -112,7 +112,7 @@ def test_rows_of_an_old_log_have_changes_too(harness: Harness) -> None:
 
 def test_the_latest_are_kept() -> None:
     found = [FoundChange(7, "a", False, 0.1, 0.2)]
-    kept = noted(7, [], "q", 1.0, found * (KEPT - 1))
-    kept = noted(100, kept, "r", 2.0, found * 3)
+    kept = noted([], numbered(7, "q", 1.0, found * (KEPT - 1)))
+    kept = noted(kept, numbered(100, "r", 2.0, found * 3))
     assert [kept[0].number, kept[-1].number, len(kept)] == [7 * 64 + 2, 100 * 64 + 2, KEPT]
     assert [change.query for change in kept[-4:]] == ["q", "r", "r", "r"]

@@ -29,8 +29,8 @@ async def readyz(service: Service, request: Request) -> Response:
 
 
 async def metrics(service: Service, request: Request) -> Response:
-    """Counts, times and sizes, for Prometheus."""
-    return Response(service.metrics.render(), headers={"content-type": service.metrics.content_type})
+    """Counts, times and sizes, for Prometheus; of several workers each, with the label ``worker``."""
+    return Response(await service.all_metrics(), headers={"content-type": service.metrics.content_type})
 
 
 ROUTES = (
