@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -92,6 +93,25 @@ def test_propensities_and_what_the_others_would_have_shown(tmp_path):
     assert any(row["baseline"] != row["ranking"] for row in live)
     assert set(found["mixed"]["ranking"]) == {"1", "2", "c"}
     assert dr.logs.open_log(tmp_path / "log.parquet").propensities == "conditional"
+
+
+@pytest.mark.slow
+def test_the_log_of_a_ranker_that_explores_can_be_evaluated(tmp_path):
+    """A list that the policy does not show: its value, from the service's log, with the holdout left out."""
+    likes = dict(zip("abcdef", (0.1, 0.15, 0.2, 0.3, 0.4, 0.05), strict=True))
+    with Harness(tmp_path, ranker={"holdout": 0.2, "explore": 1.0}) as harness:
+        for n in range(2000):
+            user = random.Random(n)
+            shown = harness.shown("q", list(likes), f"e{n}", subject=f"s{n}")
+            harness.feedback(f"e{n}", [item for item in shown if user.random() < likes[item]][:1])
+            harness.clock.now += 1
+        converted(tmp_path)
+    found = dr.evaluate(tmp_path / "log.parquet", {"q": list("edc")}, changes=0)
+    assert 1500 < found.lists < 1700
+    best = found["rankings"]
+    assert best.grade == "B"
+    assert best.low < 1 - 0.6 * 0.7 * 0.8 < best.high
+    assert best.high - best.low < 0.2
 
 
 def test_lists_that_were_shown_with_their_clicks(tmp_path):
