@@ -1,15 +1,8 @@
-"""Off-policy evaluation: coverage of its intervals, its speed, and other packages on the same rows.
+"""Off-policy evaluation: its speed, other packages on the same rows, and replay. Coverage: ``evaluation_coverage.py``.
 
-    python benchmarks/evaluation.py coverage [--logs 500] [--lists 5000]
     python benchmarks/evaluation.py scale [--lists 30000000] [--queries 1000] [--folder DIR]
     python benchmarks/evaluation.py peers [--logs 20] [--lists 5000]
     python benchmarks/evaluation.py replay [--logs 4] [--lists 60000]
-
-``coverage`` draws worlds of two queries, six items and three positions with new attractions in every log (Beta(2, 6)),
-so that they were not used to choose any threshold: users who stay as they are, who change half-way, of two kinds, and
-logs of a policy that learns. The target is the best list of each query at the beginning. Prints how often values were
-refused, how often the normal interval of the others held the truth, and how often a confidence sequence that is looked
-at after each of 20 windows missed the running truth at any of them.
 
 ``scale`` writes a log of shuffled lists of ten, and evaluates the best list of three: seconds and processor seconds of
 each step, in one process, and its peak memory.
@@ -31,7 +24,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -39,133 +31,12 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import driftrank as dr  # noqa: E402
+from benchmarks.evaluation_coverage import World, sampled  # noqa: E402
 from driftrank.evaluation.base import Batch, known_estimators  # noqa: E402
 from driftrank.evaluation.rows import LogRows  # noqa: E402
 from driftrank.evaluation.shadow import best_now  # noqa: E402
 from driftrank.evaluation.sums import Sums  # noqa: E402
-from tests.evaluation.worlds import (  # noqa: E402
-    ALPHA,
-    CHANGED,
-    LISTS,
-    QUERIES,
-    SHARES,
-    Drawn,
-    K,
-    L,
-    cascade,
-    conditional,
-    mixed,
-    write,
-)
-
-WORLDS = ("stationary", "change", "two kinds of users", "logged by a learner")
-
-
-class World(NamedTuple):
-    """A log, its target, and the target's value at every list."""
-
-    drawn: Drawn
-    target: dict[str, list[int]]
-    value: np.ndarray
-
-
-def best(alpha: np.ndarray) -> list[int]:
-    return np.argsort(-alpha, kind="stable")[:K].tolist()
-
-
-def sampled(rng: np.random.Generator, n: int, kind: str) -> World:
-    """A log of random lists around scores that know the attraction only roughly."""
-    alpha, later = rng.beta(2, 6, (2, 2, L))
-    change = n // 2 if kind == "change" else n
-    users = mixed if kind == "two kinds of users" else cascade
-    query = (rng.random(n) >= SHARES[0]).astype(int)
-    number, first, p, value = np.zeros(n, int), np.zeros(n, int), np.zeros((n, K)), np.zeros(n)
-    for q in range(2):
-        chances = conditional(np.exp((alpha[q] + rng.normal(0, 0.05, L)) / 0.2))
-        at = int((best(alpha[q]) == LISTS).all(axis=1).argmax())
-        for level, when in ((alpha[q], np.arange(n) < change), (later[q], np.arange(n) >= change)):
-            rows = np.flatnonzero((query == q) & when)
-            number[rows] = rng.choice(len(LISTS), len(rows), p=chances.prod(axis=1))
-            clicks = users(level)
-            first[rows] = 1 + (np.cumsum(clicks, axis=1)[number[rows]] <= rng.random(len(rows))[:, None]).sum(axis=1)
-            p[rows] = chances[number[rows]]
-            value[when] += SHARES[q] * clicks[at].sum()
-    target = {name: best(a) for name, a in zip(QUERIES, alpha, strict=True)}
-    return World(Drawn(query, number, first, p), target, value)
-
-
-def learnt(rng: np.random.Generator, n: int) -> World:
-    """A log of a softmax policy that learns from its own lists."""
-    alpha = rng.beta(2, 6, (2, L))
-    query = (rng.random(n) >= SHARES[0]).astype(int)
-    codes = {tuple(items): number for number, items in enumerate(LISTS.tolist())}
-    sums = np.zeros((2, 2, L))
-    number, first, p = np.zeros(n, int), np.full(n, K + 1), np.zeros((n, K))
-    for t, q in enumerate(query):
-        clicks, looks = sums[q]
-        weight = np.exp(np.where(looks > 0, clicks / np.maximum(looks, 1), 0.5) / 0.15)
-        shown: list[int] = []
-        for k in range(K):
-            chance = weight / weight.sum()
-            item = int(rng.choice(L, p=chance))
-            shown.append(item)
-            p[t, k] = chance[item]
-            weight[item] = 0.0
-        number[t] = codes[tuple(shown)]
-        for k, item in enumerate(shown, 1):
-            sums[q, 1, item] += 1
-            if rng.random() < alpha[q, item]:
-                sums[q, 0, item] += 1
-                first[t] = k
-                break
-    target = {name: best(a) for name, a in zip(QUERIES, alpha, strict=True)}
-    values = [share * (1 - np.prod(1 - a[best(a)])) for share, a in zip(SHARES, alpha, strict=True)]
-    return World(Drawn(query, number, first, p), target, np.full(n, sum(values)))
-
-
-def coverage(logs: int, lists: int) -> None:
-    print(f"{logs} logs of {lists:,} lists each; errors of shares: {np.sqrt(0.05 * 0.95 / logs):.3f} at .05")
-    print(
-        "| world | refused | normal covers | sequence ever misses | exact covers | half-widths | click model covers |"
-    )
-    print("|---|---|---|---|---|---|---|")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "log.parquet"
-        for n, kind in enumerate(WORLDS):
-            rng = np.random.default_rng([n, 17])
-            refused, hits, missed, exact, model, widths = 0, [], [], [], [], []
-            for _ in range(logs):
-                world = learnt(rng, lists) if kind == WORLDS[3] else sampled(rng, lists, kind)
-                write(path, world.drawn)
-                truth = world.value.mean()
-                running = np.cumsum(world.value) / np.arange(1, lists + 1)
-                found = dr.evaluate(path, world.target, changes=0)["rankings"]
-                direct = found.ladder["direct"]
-                if direct.value is not None:
-                    model.append(direct.low <= truth <= direct.high)
-                if found.value is None or found.running is None:
-                    refused += 1
-                    continue
-                held = found.low <= truth <= found.high
-                if found.whole.interval != "normal":
-                    exact.append(held)
-                    continue
-                hits.append(held)
-                looks = found.running
-                at = running[looks[:, 0].astype(int) - 1]
-                missed.append(bool(((at < looks[:, 2]) | (at > looks[:, 3])).any()))
-                widths.append(((found.high - found.low) / 2, (looks[-1, 3] - looks[-1, 2]) / 2))
-            half = " ".join(f"{width:.4f}" for width in np.mean(widths, axis=0))
-            print(
-                f"| {kind} | {refused / logs:.3f} | {share(hits)} | {share(missed)} | {share(exact)} | {half}"
-                f" | {share(model)} |",
-                flush=True,
-            )
-
-
-def share(flags: list[bool]) -> str:
-    return f"{np.mean(flags):.3f} of {len(flags)}" if flags else "-"
-
+from tests.evaluation.worlds import ALPHA, CHANGED, LISTS, QUERIES, Drawn, K, L, write  # noqa: E402
 
 # -- speed ---------------------------------------------------------------------------------------------------------
 
@@ -342,15 +213,13 @@ def by_itself(policy: dr.Policy, rng: np.random.Generator, steps: int, faster: i
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("coverage", "scale", "peers", "replay"))
+    parser.add_argument("what", choices=("scale", "peers", "replay"))
     parser.add_argument("--logs", type=int)
     parser.add_argument("--lists", type=int)
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--folder", type=Path)
     options = parser.parse_args()
-    if options.what == "coverage":
-        coverage(options.logs or 500, options.lists or 5000)
-    elif options.what == "scale":
+    if options.what == "scale":
         scale(options.lists or 30_000_000, options.queries, options.folder)
     elif options.what == "peers":
         peers(options.logs or 20, options.lists or 5000)

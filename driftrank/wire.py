@@ -169,6 +169,9 @@ class RankerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     stable: str | float | UnsetType = UNSET
     #: rankings of an experiment after which its intervals are narrowest, to be set beforehand; 20,000 by default
     planned: int | UnsetType = UNSET
+    #: temperature of a softmax by rank through which lists are shown, so that their probabilities are known; 0, the
+    #: default: lists are shown as they are ranked
+    explore: float | UnsetType = UNSET
 
 
 OperationKind = Literal["created", "changed", "reset", "deleted"]
@@ -202,6 +205,13 @@ class SharedState(Struct, frozen=True):
     bytes: int  #: of memory
 
 
+class Explored(Struct, frozen=True):
+    """The price of the setting explore, for lists with many candidates: how often they are shown as ranked."""
+
+    first: float  #: the probability that the first place is as ranked
+    whole: float  #: that all k places are
+
+
 class RankerInfo(Struct, frozen=True, omit_defaults=True):
     """A ranker: its settings and counts."""
 
@@ -214,6 +224,7 @@ class RankerInfo(Struct, frozen=True, omit_defaults=True):
     pending: int  #: rankings whose feedback window is open
     shared: SharedState | None = None  #: if the policy has a shared model
     value: float | None = None  #: the sum of the values of these clicks, if it is another number
+    explored: Explored | None = None  #: if the setting explore is not 0
 
 
 class ItemState(Struct, frozen=True, omit_defaults=True):
@@ -340,6 +351,7 @@ class ArmCounts(Struct, frozen=True):
     value: float  #: the sum of the values of their clicks
     lost: int  #: rankings taken back, or dropped without feedback
     clicks_per_list: float | None  #: null if there are no lists
+    pending: int = 0  #: rankings whose feedback window is open
 
 
 class Interval(Struct, frozen=True):
@@ -348,6 +360,20 @@ class Interval(Struct, frozen=True):
     difference: float  #: of the arm to the baseline
     low: float  #: of the interval
     high: float  #: of the interval
+
+
+class AfterPrefix(Struct, frozen=True, omit_defaults=True):
+    """The difference of the ranker's own arm to the holdout, by clicks after the items that both would have shown.
+
+    Clicks above the first place where the two lists differ are the same in both for users who read from the top, and
+    only add noise.
+    """
+
+    differing: float  #: the share of lists whose items or order differ between the two
+    clicks: Interval | None = None  #: per list; null if refused
+    needed: int | None = None  #: lists of all arms until the interval is 0.01 to each side
+    #: few: fewer than 100 lists of one of them. not-top-down: clicks above depend on what is below.
+    refused: Literal["few", "not-top-down"] | None = None
 
 
 class Comparison(Struct, frozen=True, omit_defaults=True):
@@ -363,9 +389,17 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
     certain_since: str | None = None
     needed: int | None = None  #: lists of all arms until the interval of clicks is 0.01 to each side
     #: few: one of the arms has fewer than 100 lists, or those of too few subjects. lost-feedback: the share of lists
-    #: that were lost differs between the arms, by more than chance.
-    refused: Literal["few", "lost-feedback"] | None = None
+    #: that were lost differs between the arms, by more than chance. pending: so does the share of those whose feedback
+    #: window is open, by more than the interval's half-width.
+    refused: Literal["few", "lost-feedback", "pending"] | None = None
     running: bool = True  #: false: one of the arms has no share any more
+    after_prefix: AfterPrefix | None = None  #: of the ranker's own arm and the holdout
+
+    @property
+    def best_known(self) -> Interval | None:
+        """The difference after the shared prefix if there is one, else that of all clicks; None if both are refused."""
+        after = self.after_prefix
+        return self.clicks if after is None or after.clicks is None else after.clicks
 
 
 class Day(Struct, frozen=True):

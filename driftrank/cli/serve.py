@@ -128,7 +128,7 @@ def serve(
     }
     run, load = _prepare(config, options)
     settings = load()
-    run(settings, lambda url: typer.echo(_listening(url, settings)), load)
+    run(settings, lambda url: typer.echo("\n".join([_listening(url, settings), *_exploring(settings)])), load)
 
 
 def _prepare(config: Path | None, options: dict[str, Any]) -> tuple[Any, Callable[[], ServerSettings]]:
@@ -147,6 +147,21 @@ def _prepare(config: Path | None, options: dict[str, Any]) -> tuple[Any, Callabl
 
     set_up_logging(load().log_level)
     return app.serve, load
+
+
+def _exploring(settings: ServerSettings) -> list[str]:
+    """The price of exploration, for the rankers of the settings that explore."""
+    from driftrank.serve.explore import shown_as_ranked
+
+    lines = []
+    for name, ranker in settings.rankers.items():
+        if ranker.explore:
+            first, whole = shown_as_ranked(ranker.k, ranker.explore)
+            lines.append(
+                f"ranker {name} explores (explore = {ranker.explore:g}): {first:.0%} of first places and {whole:.0%} of"
+                f" lists of {ranker.k} are shown as ranked; explore = 0 shows all so"
+            )
+    return lines
 
 
 def _listening(url: str, settings: ServerSettings) -> str:

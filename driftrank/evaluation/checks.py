@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.evaluation.base import added
 from driftrank.evaluation.labels import Labels
-from driftrank.evaluation.rows import LogRows
 from driftrank.evaluation.special import chi_square_p, normal_quantile
+
+if TYPE_CHECKING:
+    from driftrank.evaluation.rows import LogRows
 
 #: tests reject below this probability; there are few, and each costs an answer if it is wrong
 LEVEL = 0.01

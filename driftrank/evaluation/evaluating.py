@@ -71,7 +71,8 @@ def evaluate(
     Parameters
     ----------
     log
-        A log, or what :func:`driftrank.logs.open_log` opens.
+        A log, or what :func:`driftrank.logs.open_log` opens. Lists of a service's holdout have no propensities, and are
+        left out.
     targets
         Policies, as objects or specs; mappings from queries to rankings, or files of them (columns ``query`` and
         ``ranking``); ``"best-now"``, the most attractive items of each query since its last change.
@@ -124,7 +125,7 @@ def evaluate(
     check_number("level", level, 0.5, 1, open_high=True)
     check_integer("windows", windows, 1)
     check_integer("changes", changes, 0)
-    opened = log if isinstance(log, Log) else open_log(log)
+    opened = (log if isinstance(log, Log) else open_log(log)).without_holdout()
     kind = propensities or opened.propensities or "conditional"
     check_choice("propensities", kind, tuple(PROPENSITIES))
     if since is not None:

@@ -21,11 +21,11 @@ def softmax_propensities(order: Sequence[int], ranking: Sequence[int], temperatu
     """
     check_number("temperature", temperature, 0, open_low=True)
     weight = {item: math.exp(-rank / temperature) for rank, item in enumerate(order)}
-    left = sum(weight.values())
     out = []
     for item in ranking:
-        out.append(weight.get(item, 0.0) / left)
-        left -= weight.get(item, 0.0)
+        own = weight.pop(item, 0.0)
+        left = sum(weight.values()) + own  # not by subtraction: the first weight may be all but the whole
+        out.append(own / left if left > 0 else 0.0)
     return out
 
 

@@ -16,37 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.evaluation.base import Batch, Floats, prefix_weights, target_rest
+from driftrank.evaluation.cells import FOLDS, Cells
 from driftrank.evaluation.labels import Labels, ShownLists, read_labels
-from driftrank.evaluation.sequences import BUCKETS
 from driftrank.logs.changes import QueryDrift
 from driftrank.logs.log import Log
 
 if TYPE_CHECKING:
     import duckdb
 
-FOLDS = 2
 _BATCH = 1 << 17
-
-
-@dataclass(frozen=True)
-class Cells:
-    """The cells in which rows are added up: since the last change of the query or before, window, bucket."""
-
-    windows: int
-    buckets: int = BUCKETS
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        return 2, self.windows, self.buckets
-
-    @property
-    def count(self) -> int:
-        return 2 * self.windows * self.buckets
-
-    def number(self, now: NDArray[Any], window: NDArray[Any], bucket: NDArray[Any]) -> NDArray[np.int64]:
-        """The numbers of cells."""
-        cell: NDArray[np.int64] = (now.astype(np.int64) * self.windows + window) * self.buckets + bucket
-        return cell
 
 
 @dataclass(frozen=True, eq=False)

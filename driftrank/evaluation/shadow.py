@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from driftrank.evaluation.base import Batch, Floats
+from driftrank.evaluation.cells import FOLDS
 from driftrank.evaluation.labels import PRIOR, ShownLists
-from driftrank.evaluation.rows import FOLDS, LogRows, MatchedRows
+from driftrank.evaluation.rows import LogRows, MatchedRows
 from driftrank.kernels.rng import EVALUATION_RUN
 from driftrank.policies.base import Policy
 from driftrank.policies.learner.learner import Learner

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from driftrank.evaluation.base import Batch, Estimator, Floats, added
-from driftrank.evaluation.rows import Cells
+from driftrank.evaluation.cells import Cells
 
 #: names of sums that every target has
 _COMMON = (

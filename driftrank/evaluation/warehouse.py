@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from driftrank.evaluation.base import Floats, added, known_estimators
+from driftrank.evaluation.cells import Cells
 from driftrank.evaluation.checks import LogChecks
 from driftrank.evaluation.estimate import Estimate, How, Model, estimate
 from driftrank.evaluation.labels import PRIOR
-from driftrank.evaluation.rows import Cells
 from driftrank.evaluation.sequences import BUCKETS
 from driftrank.evaluation.sums import Sums
 from driftrank.logs.count.aggregation_sql import check_table

@@ -35,6 +35,8 @@ WORLD = 3
 # Branches below a policy's key at a step. Those below 2^63 belong to items (a token is below 2^63) or positions.
 #: a second set of numbers, independent of those of the items
 SECOND_SET = np.uint64(2**63)
+#: the places of an order that is shown through a softmax: see place_uniform
+OF_PLACES = np.uint64(2**64 - 6)
 #: the numbers of a list as a whole: see list_uniform
 OF_LIST = np.uint64(2**64 - 5)
 #: the place where a list without a click was left
@@ -68,7 +70,7 @@ RESERVED = {
     "query": (EVALUATION_RUN,),
     "step": (USERS, POLICY),
     "run's branch 0": (WORLD,),
-    "policy": (SECOND_SET, OF_LIST, LEFT_AT, EXPLORED_ITEM, EXPLORATION_COIN, REGIME),
+    "policy": (SECOND_SET, OF_PLACES, OF_LIST, LEFT_AT, EXPLORED_ITEM, EXPLORATION_COIN, REGIME),
     "world": (FIRST_LEVELS,),
     "world of Traffic": TRAFFIC,
     "normal number": (NEXT_TRY,),
@@ -114,6 +116,13 @@ def _branch(key: int, *path: int) -> int:
         z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _64_BITS
         key = z ^ (z >> 31)
     return key
+
+
+def place_uniform(key: int, place: int) -> float:
+    """The uniform number with which a place is filled when an order is shown through a softmax, given a policy's key at
+    a step; independent of what made the order.
+    """
+    return (_branch(key, int(OF_PLACES), place) >> 11) * 2.0**-53
 
 
 def run_key(seed: int, query: str, run: int) -> int:

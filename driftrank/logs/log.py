@@ -167,6 +167,12 @@ class Log:
                 parts.append(dataclasses.replace(self, files=(file,), _select=select))
         return parts
 
+    def without_holdout(self) -> Log:
+        """Without lists of a holdout whose probabilities are not known: a coin, not what was shown, chose them."""
+        if not {"arm", "propensities"} <= self.types.keys():
+            return self
+        return dataclasses.replace(self, _where=(*self._where, "NOT (arm = 'holdout' AND propensities IS NULL)"))
+
     def _time(self, name: str, value: Any) -> str:
         """A time in SQL."""
         if self.types["time"] == "TIMESTAMP":

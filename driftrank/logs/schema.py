@@ -11,6 +11,7 @@ user          VARCHAR or BIGINT, may be missing      the user, or the session
 device        VARCHAR, may be missing                the device
 propensities  DOUBLE[], may be missing               probabilities of what was shown, of one of three kinds, see below
 position      SMALLINT, may be missing               of a row without its list: the position of its item; else NULL
+arm           VARCHAR, may be missing                of the service: live, shadow, safe, holdout, or the name of an arm
 ============  =====================================  ==================================================================
 
 Propensities are of one kind, which a Parquet file is marked with (key ``driftrank.propensities``):
@@ -28,7 +29,7 @@ import re
 from collections.abc import Mapping
 
 REQUIRED = ("query", "time", "ranking", "clicks")
-OPTIONAL = ("user", "device", "propensities", "position")
+OPTIONAL = ("user", "device", "propensities", "position", "arm")
 COLUMNS = (*REQUIRED, *OPTIONAL)
 
 #: the kinds of propensities
@@ -63,6 +64,7 @@ _WANTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "user": _NAMES,
     "device": ("text", {"VARCHAR": "VARCHAR"}),
     "propensities": ("lists of numbers", {f"{t}[]": "DOUBLE[]" for t in _NUMBERS}),
+    "arm": ("text", {"VARCHAR": "VARCHAR"}),
     "position": ("integers, from 1", dict.fromkeys(_INTEGERS, "SMALLINT")),
 }  # fmt: skip
 

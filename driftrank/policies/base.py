@@ -99,6 +99,8 @@ class Policy:
     memo: ClassVar[int] = 0
     #: True if the first of these numbers is a propensity: the exact probability of the shown item given those above
     propensities: ClassVar[bool] = False
+    #: True if it learns by its own lists only: others, also its own in another order, teach it little or nothing
+    own_lists: ClassVar[bool] = False
     #: True if the kernel ``reveal`` needs the truth, which only the simulator can provide
     oracle: ClassVar[bool] = False
     #: True if ``reveal`` also needs the best list that never changes, which takes time to find

@@ -3,7 +3,9 @@
 Besides the columns of the schema there are ``arm`` (live, shadow, safe, holdout or an arm of the settings), ``event``
 (the event id), ``how`` (feedback, or silence that counts as no click), ``value`` (the sum of the values of its clicks)
 and ``offset`` (positions above it, of earlier pages). ``user`` is a hash of the subject, NULL if there was none.
-``propensities`` are NULL unless the policy defines them; each is the probability of the item given those above it.
+``propensities`` are NULL unless the policy defines them or the ranker explores; each is the probability of the item
+given those above it. ``baseline`` is the list that the caller's order would have been, ``policy_ranking`` for lists of
+the holdout the one that the ranker's own arm would have shown; both are NULL if they are not recorded.
 
 Every conversion adds a file with the lists that have ended since the last one. A file is named by the record after
 which it begins, so of two conversions at the same time one replaces the same file of the other.
@@ -23,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from driftrank.logs.schema import LONGEST, MARK
 from driftrank.serve.log.ended_lists import EndedList, EndedLists, chosen_ranker
 from driftrank.serve.log.store.base import open_reader
+from driftrank.wire import ItemId
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 #: lists of one file at most, which are in memory together, as tables of this many
 _FILE, _CHUNK = 1_000_000, 10_000
 _RANKER, _LAST = b"driftrank.ranker", b"driftrank.last"
+#: columns with lists of items
+_LISTS = ("ranking", "baseline", "policy_ranking")
 
 
 @dataclass
@@ -94,8 +99,9 @@ def _add(folder: Path, begin: int, last: int, tables: Sequence[pa.Table], report
 
     schemas = [table.schema for table in tables]
     if len(set(schemas)) > 1:  # some have integer ids, others text
-        text = pa.list_(pa.string())
-        schema = schemas[0].set(schemas[0].get_field_index("ranking"), pa.field("ranking", text))
+        schema = schemas[0]
+        for name in _LISTS:
+            schema = schema.set(schema.get_field_index(name), pa.field(name, pa.list_(pa.string())))
         tables = [table.cast(schema) for table in tables]
         _note_text(report)
     table = pa.concat_tables(tables).sort_by("time")
@@ -114,17 +120,22 @@ def _add(folder: Path, begin: int, last: int, tables: Sequence[pa.Table], report
 def _table(lists: Sequence[EndedList], report: ConvertedStore) -> pa.Table:
     import pyarrow as pa
 
-    rankings: list[list[Any]] = [ended.items[:LONGEST] for ended in lists]
     report.cut += sum(len(ended.items) > LONGEST for ended in lists)
-    kinds = {type(item) for ranking in rankings for item in ranking}
+    rankings: dict[str, list[list[Any] | None]] = {
+        "ranking": [ended.items[:LONGEST] for ended in lists],
+        "baseline": [_cut(ended.ranked.baseline_list) for ended in lists],
+        "policy_ranking": [_cut(ended.ranked.policy_list) for ended in lists],
+    }
+    kinds = {type(item) for each in rankings.values() for ranking in each for item in ranking or ()}
     if len(kinds) > 1:
         _note_text(report)
-        rankings = [[str(item) for item in ranking] for ranking in rankings]
-    ids = pa.int64() if kinds == {int} else pa.string()
+        for name, each in rankings.items():
+            rankings[name] = [ranking and [str(item) for item in ranking] for ranking in each]
+    ids = pa.list_(pa.int64() if kinds == {int} else pa.string())
     columns = {
         "query": pa.array([ended.ranked.query for ended in lists], pa.string()),
         "time": pa.array([round(ended.time * 1e6) for ended in lists], pa.timestamp("us")),
-        "ranking": pa.array(rankings, pa.list_(ids)),
+        "ranking": pa.array(rankings["ranking"], ids),
         "clicks": pa.array([[c for c in e.final.clicks if c <= LONGEST] for e in lists], pa.list_(pa.int16())),
         "propensities": pa.array([_propensities(ended) for ended in lists], pa.list_(pa.float64())),
         "arm": pa.array([ended.ranked.arm for ended in lists], pa.string()),
@@ -133,6 +144,8 @@ def _table(lists: Sequence[EndedList], report: ConvertedStore) -> pa.Table:
         "user": pa.array([f"{e.ranked.subject:016x}" if e.ranked.subject else None for e in lists], pa.string()),
         "value": pa.array([ended.final.value for ended in lists], pa.float64()),
         "offset": pa.array([ended.ranked.offset for ended in lists], pa.int32()),
+        "baseline": pa.array(rankings["baseline"], ids),
+        "policy_ranking": pa.array(rankings["policy_ranking"], ids),
     }
     return pa.table(columns)
 
@@ -141,6 +154,10 @@ def _note_text(report: ConvertedStore) -> None:
     note = "ids that are integers are text in the log, as others are"
     if note not in report.notes:
         report.notes.append(note)
+
+
+def _cut(ranking: list[ItemId] | None) -> list[ItemId] | None:
+    return None if ranking is None else ranking[:LONGEST]
 
 
 def _propensities(ended: EndedList) -> list[float] | None:

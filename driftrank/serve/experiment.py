@@ -7,13 +7,17 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Literal
 
-from driftrank.serve.state.experiment import DayPair, Estimate, Experiment, Pair, Sums
+from driftrank.serve.ranker_settings import OWN_MODES
+from driftrank.serve.state.after_prefix import Estimate
+from driftrank.serve.state.experiment import DayPair, Experiment, Pair, Sums
 from driftrank.serve.state.ranker import Ranker
 from driftrank.serve.state.state import State
-from driftrank.wire import ArmCounts, Comparison, Day, ExperimentState, Interval
+from driftrank.wire import AfterPrefix, ArmCounts, Comparison, Day, ExperimentState, Interval
 
 #: standard errors by which the shares of lost lists may differ
 _CHANCE = 3.0
+#: the probability with which users who read from the top are taken for others, at any time
+_ABOVE = 0.001
 
 
 def experiment_of(ranker: Ranker) -> ExperimentState:
@@ -37,13 +41,31 @@ def compared(sums: Experiment, pair: Pair) -> Comparison:
     since, running = _iso(pair.since), not pair.until
     if pair.few:
         return Comparison(pair.arm, pair.baseline, since, pair.lists, refused="few", running=running)
-    if _differently_lost(sums.arms[pair.arm], sums.arms[pair.baseline]):
+    arm, baseline = sums.arms[pair.arm], sums.arms[pair.baseline]
+    found = pair.estimate(pair.clicks)
+    if _differ((arm.lost, arm.lists), (baseline.lost, baseline.lists)):
         return Comparison(pair.arm, pair.baseline, since, pair.lists, refused="lost-feedback", running=running)
+    if _differ((arm.pending, arm.lists), (baseline.pending, baseline.lists), found.half):
+        return Comparison(pair.arm, pair.baseline, since, pair.lists, refused="pending", running=running)
     return Comparison(
-        pair.arm, pair.baseline, since, pair.lists, _interval(pair.estimate(pair.clicks)),
+        pair.arm, pair.baseline, since, pair.lists, _interval(found),
         _interval(pair.estimate(pair.value)) if pair.value != pair.clicks else None,
-        _iso(pair.certain) if pair.side else None, pair.needed(), running=running,
+        _iso(pair.certain) if pair.side else None, pair.needed(found), running=running,
+        after_prefix=_after_prefix(pair),
     )  # fmt: skip
+
+
+def _after_prefix(pair: Pair) -> AfterPrefix | None:
+    after = pair.after
+    if after is None or not after.of_own + after.of_holdout:
+        return None
+    differing = after.differing / (after.of_own + after.of_holdout)
+    found, above = pair.after_prefix(after.below), pair.after_prefix(after.above, _ABOVE)
+    if found is None or above is None:
+        return AfterPrefix(differing, refused="few")
+    if above.side:
+        return AfterPrefix(differing, refused="not-top-down")
+    return AfterPrefix(differing, _interval(found), pair.needed(found))
 
 
 def _compared_on(number: int, day: DayPair, pair: Pair) -> Comparison:
@@ -60,17 +82,22 @@ def _pair(sums: Experiment, day: DayPair) -> Pair | None:
     return None
 
 
-def _differently_lost(one: Sums, other: Sums) -> bool:
-    """True if lists of the arms were lost with different probabilities: then the others do not compare."""
-    n, m = one.lists + one.lost, other.lists + other.lost
-    every = (one.lost + other.lost) / (n + m)
+def _differ(one: tuple[int, int], other: tuple[int, int], least: float = 0.0) -> bool:
+    """True if lists of the arms are missing with different probabilities: then the others do not compare.
+
+    The numbers of each are those missing and those counted; ``least`` is a difference that does not matter.
+    """
+    n, m = sum(one), sum(other)
+    every = (one[0] + other[0]) / (n + m)
     error = math.sqrt(every * (1 - every) * (1 / n + 1 / m))
-    return abs(one.lost / n - other.lost / m) > _CHANCE * error
+    return abs(one[0] / n - other[0] / m) > max(_CHANCE * error, least)
 
 
 def _counts(arms: Mapping[str, Sums]) -> list[ArmCounts]:
     return [
-        ArmCounts(name, its.lists, its.clicks, its.value, its.lost, its.clicks / its.lists if its.lists else None)
+        ArmCounts(
+            name, its.lists, its.clicks, its.value, its.lost, its.clicks / its.lists if its.lists else None, its.pending
+        )
         for name, its in sorted(arms.items())
     ]
 
@@ -111,7 +138,19 @@ def gauges(state: State) -> dict[str, Callable[[], Reading]]:
             if pair.lists and not pair.until and (found := compared(ranker.experiment, pair)).clicks is not None
         }
 
+    def of_holdout(name: str) -> Callable[[], Reading]:
+        return lambda: {
+            (ranker.name,): getattr(found, name)
+            for ranker in state.rankers.values()
+            for pair in ranker.experiment.pairs
+            if pair.baseline == "holdout" and pair.arm in OWN_MODES and pair.lists and not pair.until
+            if (found := compared(ranker.experiment, pair).best_known) is not None
+        }
+
     return {
+        "holdout_difference": of_holdout("difference"),
+        "holdout_difference_low": of_holdout("low"),
+        "holdout_difference_high": of_holdout("high"),
         **{f"experiment_{name}": of_arms(name) for name in ("lists", "clicks", "value", "lost")},
         "experiment_difference": of_comparisons("difference"),
         "experiment_difference_low": of_comparisons("low"),

@@ -107,6 +107,12 @@ GAUGES = {
     "appends_in_doubt": Family("Appends whose connection was lost, so that ids had to settle their outcome."),
     "last_record": Family("The last record of the log that was taken in."),
     "keeper": Family("1 if this service ends feedback windows, takes checkpoints and forgets old records."),
+    "holdout_difference": Family(
+        "Clicks per ranking of the ranker's own arm less those of the holdout, after the items that both would show.",
+        ("ranker",),
+    ),
+    "holdout_difference_low": Family("Lower end of its interval, which holds at all times.", ("ranker",)),
+    "holdout_difference_high": Family("Upper end of its interval, which holds at all times.", ("ranker",)),
     "experiment_lists": Family("Rankings of an experiment that have ended, since it began.", ("ranker", "arm")),
     "experiment_clicks": Family("Clicks on these.", ("ranker", "arm")),
     "experiment_value": Family("Values of these clicks.", ("ranker", "arm")),

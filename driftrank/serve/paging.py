@@ -15,7 +15,7 @@ from msgspec import structs
 from driftrank.kernels.rng import key_of
 from driftrank.policies.learner.learner import Learner
 from driftrank.serve.log.records import Ranked
-from driftrank.serve.rank import CheckedRequest, Chosen, adopted, digest, ranked_by_policy, shows_baseline
+from driftrank.serve.rank import CheckedRequest, Chosen, adopted, choose_free, digest, shows_baseline
 from driftrank.serve.state.arms import Arm, Assignment
 from driftrank.serve.state.query import Query
 from driftrank.serve.state.ranker import Ranker
@@ -41,6 +41,8 @@ class Page:
         self._known: list[ItemId] = [] if last is None else [*last.above, *last.shown]
         self._repeats, self._above = 0, self._known
         self.key = None if last is None else last.key  #: of the draw, if there was one
+        #: the baseline and what the own arm would show, if it is shown again; (None, None): unknown
+        self.alternatives: tuple[list[ItemId] | None, list[ItemId] | None] | None = None
 
     def choose(self, arm: Arm, learner: Learner, request: CheckedRequest, name: str, now: float, key: int) -> Chosen:
         """The items of the page: those known, then others by the policy or the baseline."""
@@ -48,6 +50,7 @@ class Page:
         for seq, ranked in self._served:
             if (ranked.offset, len(ranked.shown)) == (begin, request.k):
                 self._repeats, self._above = seq, ranked.above
+                self.alternatives = ranked.baseline, ranked.instead
                 return Chosen(
                     ranked.shown, ranked.why, ranked.score, ranked.propensity, ranked.memo, ranked.places,
                     ranked.described,
@@ -56,16 +59,11 @@ class Page:
         while len(ranking) < end:
             # page by page as they are shown: a policy may rank no more than k at once
             most = min(request.k, (begin if len(ranking) < begin else end) - len(ranking))
-            there = set(ranking)
-            if shows_baseline(arm, name):
-                shown = [item for item in request.baseline if item not in there][:most]
-                chosen = Chosen(shown, "b" * len(shown), [None] * len(shown))
-            else:
-                rest = [item for item in request.items if item not in there]
-                chosen = ranked_by_policy(arm, learner, request, rest, most, now, key)
+            chosen = choose_free(arm, learner, request, name, set(ranking), most, now, key, len(ranking))
             ranking += chosen.shown
         self._above = ranking[:begin]
         if len(chosen.shown) < request.k:  # some of them were known
+            self.alternatives = None, None
             shown = ranking[begin:end]
             why = "b" if shows_baseline(arm, name) else "l"
             chosen = Chosen(shown, why * len(shown), [None] * len(shown))

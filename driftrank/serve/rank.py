@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -14,6 +14,7 @@ from driftrank.policies.base import Policy
 from driftrank.policies.learner.learner import Learner
 from driftrank.policies.learner.ranked_items import RankedItems
 from driftrank.policies.learner.shared_model import Prior, SharedModel
+from driftrank.serve.explore import draw_ranks
 from driftrank.serve.items import check_even, check_query, given_items, used_by
 from driftrank.serve.log.description import pack_description
 from driftrank.serve.log.records import WHY, Ranked
@@ -130,14 +131,17 @@ def make_impression(
     if page is None:
         key = learner.key_at(key_of(event_id) if request.draw is None else request.draw)
         chosen = choose(arm, learner, request, assigned.name, now, key)
+        baseline, instead = _alternatives(arm, learner, request, assigned.name, chosen, now, key)
     else:
         key = learner.key_at(page.draw if request.draw is None else request.draw) if page.key is None else page.key
         chosen = page.choose(arm, learner, request, assigned.name, now, key)
+        baseline, instead = page.alternatives or _alternatives(arm, learner, request, assigned.name, chosen, now, key)
     ranked = Ranked(
         ranker.name, name, event_id, now, learner.steps + 1, chosen.shown, chosen.why, key, chosen.score, assigned.name,
         offered, request.features if offered is not None else None, chosen.propensity, chosen.memo,
         defer, arm.since, query.since if query else 0, chosen.places, chosen.described, request.asked,
-        None if known else request.items, offered_by, assigned.share, assigned.subject,
+        None if known else request.items, offered_by, assigned.share, assigned.subject, baseline=baseline,
+        instead=instead,
     )  # fmt: skip
     if page is not None:
         ranked = page.marked(ranked)
@@ -187,7 +191,7 @@ def degraded_response(
 def _baseline(request: CheckedRequest) -> Chosen:
     pinned = set(request.pinned.values())
     free = request.k - len(pinned)
-    items = [item for item in request.baseline if item not in pinned]
+    items = [item for item in request.baseline if item not in pinned] if pinned else request.baseline
     return Chosen(items[request.offset : request.offset + free], "b" * free, [None] * free)
 
 
@@ -200,16 +204,67 @@ def choose(arm: Arm, learner: Learner, request: CheckedRequest, name: str, now: 
     """Pinned items at their positions, the others by the policy or the baseline."""
     pinned = set(request.pinned.values())
     free = request.k - len(pinned)
-    candidates = [item for item in request.items if item not in pinned] if pinned else request.items
-    if shows_baseline(arm, name):
-        chosen = _baseline(request)
-        if name != "holdout" and not pinned:  # a holdout teaches nobody
-            chosen = adopted(arm, learner, request, chosen, now, key)
-    elif not free:
-        chosen = Chosen([], "", [])
-    else:
-        chosen = ranked_by_policy(arm, learner, request, candidates, free, now, key)
+    chosen = choose_free(arm, learner, request, name, pinned, free, now, key) if free else Chosen([], "", [])
+    if shows_baseline(arm, name) and name != "holdout" and not pinned:  # a holdout teaches nobody
+        chosen = adopted(arm, learner, request, chosen, now, key)
     return _with_pinned(chosen, request)
+
+
+def choose_free(
+    arm: Arm, learner: Learner, request: CheckedRequest, name: str, taken: Collection[ItemId], k: int, now: float,
+    key: int, above: int = 0,
+) -> Chosen:  # fmt: skip
+    """The next ``k`` items by the policy or the baseline, of those that are not taken; ``above`` is the number of
+    places above them.
+    """
+    rest = request.baseline if shows_baseline(arm, name) else request.items
+    if taken:
+        rest = [item for item in rest if item not in taken]
+    chosen = _next(arm, learner, request, name, rest, k, now, key)
+    temperature = 0.0 if name == "holdout" else arm.explore
+    if not temperature:
+        return chosen
+    ranks, propensity = draw_ranks(len(rest), k, temperature, key, above)
+    if ranks == list(range(k)):
+        return chosen._replace(propensity=propensity)
+    shown, why, score = list(chosen.shown), chosen.why, list(chosen.score)
+    while len(shown) <= max(ranks):  # a policy may rank no more than k at once
+        there = set(shown)
+        left = [item for item in rest if item not in there]
+        more = _next(arm, learner, request, name, left, min(k, len(left)), now, key)
+        shown, why, score = shown + more.shown, why + more.why, score + more.score
+    drawn = Chosen(
+        [shown[rank] for rank in ranks],
+        "".join([why[rank] if rank == place else "e" for place, rank in enumerate(ranks)]),
+        [score[rank] for rank in ranks],
+        propensity,
+    )
+    # no longer the policy's own ranking, so its memo does not fit
+    return drawn if shows_baseline(arm, name) else adopted(arm, learner, request, drawn, now, key)
+
+
+def _next(
+    arm: Arm, learner: Learner, request: CheckedRequest, name: str, rest: list[ItemId], k: int, now: float, key: int
+) -> Chosen:
+    """The first ``k`` of ``rest``, by the policy or as they are."""
+    if shows_baseline(arm, name):
+        return Chosen(rest[:k], "b" * k, [None] * k)
+    return _ranked_by_policy(arm, learner, request, rest, k, now, key)
+
+
+def _alternatives(
+    arm: Arm, learner: Learner, request: CheckedRequest, name: str, chosen: Chosen, now: float, key: int
+) -> tuple[list[ItemId] | None, list[ItemId] | None]:
+    """The baseline's list if another may be shown, and for the holdout the list that the own arm would show."""
+    if request.offset:  # pages after the first are not compared
+        return None, None
+    if name == "holdout":
+        other = choose(arm, learner, request, arm.settings.mode, now, key).shown
+        return None, [] if other == chosen.shown else other
+    if shows_baseline(arm, name) and not arm.explore:
+        return None, None
+    other = _with_pinned(_baseline(request), request).shown
+    return [] if other == chosen.shown else other, None
 
 
 def adopted(arm: Arm, learner: Learner, request: CheckedRequest, chosen: Chosen, now: float, key: int) -> Chosen:
@@ -222,7 +277,7 @@ def adopted(arm: Arm, learner: Learner, request: CheckedRequest, chosen: Chosen,
     return chosen._replace(memo=memo_of(ranking), places=_places(ranking, request), described=described)
 
 
-def ranked_by_policy(
+def _ranked_by_policy(
     arm: Arm, learner: Learner, request: CheckedRequest, candidates: list[ItemId], k: int, now: float, key: int
 ) -> Chosen:
     if arm.shared is not None:
@@ -233,13 +288,18 @@ def ranked_by_policy(
 def _with_pinned(chosen: Chosen, request: CheckedRequest) -> Chosen:
     if not request.pinned:
         return chosen
-    rest = iter(zip(chosen.shown, chosen.why, chosen.score, strict=True))
-    merged: list[tuple[ItemId, str, float | None]] = [
-        (request.pinned[position], "p", None) if position in request.pinned else next(rest)
+    propensity: Sequence[float | None] = chosen.propensity or [None] * len(chosen.shown)
+    rest = iter(zip(chosen.shown, chosen.why, chosen.score, propensity, strict=True))
+    merged: list[tuple[ItemId, str, float | None, float | None]] = [
+        (request.pinned[position], "p", None, 1.0) if position in request.pinned else next(rest)
         for position in range(1, request.k + 1)
     ]
+    known = [m[3] for m in merged if m[3] is not None]
     # no longer the policy's own ranking, so its memo does not fit
-    return Chosen([m[0] for m in merged], "".join(m[1] for m in merged), [m[2] for m in merged])
+    return Chosen(
+        [m[0] for m in merged], "".join(m[1] for m in merged), [m[2] for m in merged],
+        known if chosen.propensity is not None else None,
+    )  # fmt: skip
 
 
 def _ranked(learner: Learner, candidates: list[ItemId], k: int, now: float, key: int) -> Chosen:

@@ -12,6 +12,7 @@ from driftrank.policies.base import Policy, RankingProblem
 from driftrank.policies.comparing.bubble_rank import BubbleRank
 from driftrank.policies.parameters import seconds
 from driftrank.policies.registry import default_policy, parse_policy
+from driftrank.serve.explore import COLDEST, HOTTEST
 from driftrank.serve.keys import is_hash
 from driftrank.validation import check_choice, check_integer, check_number
 from driftrank.wire import ArmSettings, RankerSettings
@@ -20,7 +21,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 #: the most positions of a ranking
 LONGEST_LIST = 1000
 #: names of a ranker's own arms, by mode, and of the one that gets the baseline
-OWN_ARMS = ("live", "shadow", "safe", "holdout")
+OWN_MODES = ("live", "shadow", "safe")
+OWN_ARMS = (*OWN_MODES, "holdout")
 #: rankings of an experiment that are planned by default
 PLANNED = 20_000
 #: arms that a ranker may have besides its own, and kinds of events
@@ -63,6 +65,10 @@ def check_ranker(name: str, settings: RankerSettings) -> None:
 
 def _check_policy(settings: RankerSettings) -> None:
     policy = policy_of(settings)
+    if settings.explore and policy.own_lists:
+        raise ValueError(
+            f"explore={settings.explore:g}: must be 0 with {policy.spec}, which learns by its own lists only"
+        )
     # a missing horizon, for example, shows when the policy is applied to a problem
     L = settings.k + 1
     policy.fields(
@@ -148,6 +154,11 @@ def _values(name: str, value: dict[str, float]) -> None:
         check_number(f"{name}.{kind}", worth, 0, 1)
 
 
+def _explore(name: str, value: Any) -> None:
+    if value != 0:
+        check_number(f"{name} (0 or a temperature)", value, COLDEST, HOTTEST)
+
+
 def _stable(name: str, value: Any) -> None:
     if value != 0:
         seconds(name, value)
@@ -170,5 +181,6 @@ CHECKS: dict[str, Callable[[str, Any], object]] = {
     "arms": _arms,
     "values": _values,
     "stable": _stable,
+    "explore": _explore,
     "planned": lambda name, value: check_integer(name, value, 100, 10**12),
 }

@@ -20,6 +20,7 @@ from msgspec import UNSET, DecodeError, structs
 
 from driftrank.kernels.rng import key_of
 from driftrank.serve.experiment import gauges
+from driftrank.serve.explore import shown_as_ranked
 from driftrank.serve.feedback import feedback_record, reported, withdrawal
 from driftrank.serve.follower import Follower
 from driftrank.serve.http.problems import Refused
@@ -61,6 +62,7 @@ from driftrank.serve.state.state import State
 from driftrank.wire import (
     ENCODER,
     Activation,
+    Explored,
     Feedback,
     FeedbackResult,
     ItemId,
@@ -651,7 +653,8 @@ class Service:
             sum(getattr(arm, count) for arm in arms) for count in ("queries", "impressions", "steps", "clicks", "value")
         )
         worth = value if value != clicks else None
-        return RankerInfo(name, r.settings, queries, lists, steps, clicks, len(r.waiting), shared, worth)
+        explored = Explored(*shown_as_ranked(r.settings.k, r.explore)) if r.explore else None
+        return RankerInfo(name, r.settings, queries, lists, steps, clicks, len(r.waiting), shared, worth, explored)
 
     async def put_ranker(
         self, name: str, settings: RankerSettings, *, discard: bool = False, by: str = "", undoes: int = 0

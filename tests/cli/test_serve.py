@@ -15,8 +15,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from driftrank.cli import serve
 from driftrank.cli.app import run
 from driftrank.serve.keys import hashed, is_hash, new_key
+from driftrank.serve.settings import ServerSettings
+from driftrank.wire import RankerSettings
 
 ROOT = Path(__file__).parents[2]
 WITHOUT = {name: value for name, value in os.environ.items() if not name.startswith("DRIFTRANK_")}
@@ -167,3 +170,11 @@ def test_key_needs_no_packages_of_the_server() -> None:
     code += "from driftrank.cli import main; main(['key'])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=WITHOUT, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_price_of_exploration_is_printed():
+    settings = ServerSettings(rankers={"shop": RankerSettings(k=2, explore=0.5), "plain": RankerSettings()})
+    assert serve._exploring(settings) == [
+        "ranker shop explores (explore = 0.5): 86% of first places and 75% of lists of 2 are shown as ranked; "
+        "explore = 0 shows all so"
+    ]

@@ -94,7 +94,7 @@ def test_values_are_those_of_the_plain_versions(log: Path, found: Evaluation) ->
 
 
 def test_intervals_hold_the_truth(found: Evaluation) -> None:
-    """One log; coverage over many is measured by benchmarks/evaluation.py."""
+    """One log; coverage over many is measured by benchmarks/evaluation_coverage.py."""
     for name in ("rankings", "best-now"):
         target = found[name]
         assert target.grade == "B"
@@ -292,6 +292,22 @@ def test_no_propensities(folder: Path) -> None:
     some = [None if i % 50 == 0 else [0.1, 0.1, 0.1] for i in range(N)]
     missing = small(folder, "some", softmax, propensities=pa.array(some, pa.list_(pa.float64())))
     assert "no-propensities" in codes(dr.evaluate(missing, BEST, changes=0))
+
+
+def test_the_holdout_of_a_service_is_left_out(folder: Path) -> None:
+    """Its lists have no propensities; a coin chose them, so the others are as good as all."""
+    rng = np.random.default_rng(5)
+    drawn, held = draw(rng, 4000, softmax), rng.random(4000) < 0.2
+    given = pa.array([None if h else p for h, p in zip(held, drawn.propensities.tolist(), strict=True)])
+    arm = pa.array(np.where(held, "holdout", "live"))
+    log = write(folder / "service.parquet", drawn, propensities=given, arm=arm)
+    found = dr.evaluate(log, BEST, changes=0)
+    assert found.lists == (~held).sum()
+    assert found["rankings"].grade == "B"
+    live = write(folder / "live.parquet", worlds.Drawn(*(part[~held] for part in drawn)), users=np.flatnonzero(~held))
+    assert found["rankings"].value == pytest.approx(dr.evaluate(live, BEST, changes=0)["rankings"].value)
+    other = write(folder / "other.parquet", drawn, propensities=given, arm=pa.array(np.where(held, "b", "live")))
+    assert [refusal.code for refusal in dr.evaluate(other, BEST)["rankings"].refused] == ["no-propensities"]
 
 
 def test_fixed_logging(folder: Path) -> None:

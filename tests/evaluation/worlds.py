@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 L, K = 6, 3
 QUERIES = ("lamps", "shoes")
@@ -97,6 +95,9 @@ def draw(
 
 def write(path: Path, drawn: Drawn, users: Sequence[int] | np.ndarray | None = None, **columns: Any) -> Path:
     """A log; ``columns`` replace or, if None, remove some."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     n = len(drawn.first)
     made: dict[str, Any] = {
         "query": pa.array(np.array(QUERIES)[drawn.query]),

@@ -31,3 +31,17 @@ def jackknife(psi: Any, bucket: Any, buckets: int = 200) -> float:
     psi, bucket = np.asarray(psi, float), np.asarray(bucket)
     without = np.array([psi[bucket != b].mean() for b in range(buckets)])
     return float(np.sqrt((buckets - 1) / buckets * ((without - without.mean()) ** 2).sum()))
+
+
+def below_terms(below: Any, above: Any, differ: Any, arm: Any, shares: Any, one: int, other: int) -> Any:
+    """The terms of clicks below the shared prefix; g_i is their mean over the lists of the two arms before i that
+    differ, and that have a click above or not, as i.
+    """
+    below, above, differ = np.asarray(below, float), np.asarray(above) > 0, np.asarray(differ, bool)
+    arm, shares = np.asarray(arm), np.asarray(shares, float)
+    out = np.zeros(len(below))
+    for i in np.flatnonzero(differ & ((arm == one) | (arm == other))):
+        like = differ[:i] & ((arm[:i] == one) | (arm[:i] == other)) & (above[:i] == above[i])
+        g = below[:i][like].mean() if like.any() else 0.0
+        out[i] = (below[i] - g) / shares[i] * (1 if arm[i] == one else -1)
+    return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from driftrank.serve import click_log
 from driftrank.serve.click_log import ConvertedStore, convert_store
 from driftrank.serve.log.ended_lists import EndedLists
 from driftrank.serve.log.records import Final, Lost, Ranked, Record, encode
-from driftrank.serve.log.store.base import LogEntry, LogReader, StoreDamaged, StoreError, open_reader
+from driftrank.serve.log.store.base import LogEntry, LogReader, Snapshot, StoreDamaged, StoreError, open_reader
 from driftrank.wire import ArmSettings, WarmRow
 from tests.serve.harness import Harness
 from tests.serve.running import Running
@@ -66,6 +67,51 @@ def test_arms_subjects_and_values(tmp_path):
         assert [found[f"e{n}"]["value"] for n in (5, 6)] == [1.0, 0.3]
         assert (found["page 2"]["offset"], found["page 2"]["clicks"]) == (3, [1])
     assert dr.logs.open_log(tmp_path / "log.parquet").types["user"] == "VARCHAR"
+
+
+def test_propensities_and_what_the_others_would_have_shown(tmp_path):
+    """A ranker that explores: a log that evaluate answers from, with the list of the other arm beside each."""
+    with Harness(tmp_path, ranker={"holdout": 0.3, "explore": 1.0}) as harness:
+        for n in range(40):
+            shown = harness.shown("shoes", ITEMS, f"e{n}")
+            harness.feedback(f"e{n}", [shown[0]] if n % 3 else [])
+        harness.rank("shoes", [1, 2, "c"], "mixed")
+        harness.feedback("mixed", [])
+        converted(tmp_path)
+        found = by_event(tmp_path)
+    held = [row for row in found.values() if row["arm"] == "holdout" and row["event"] != "mixed"]
+    live = [row for row in found.values() if row["arm"] == "live" and row["event"] != "mixed"]
+    assert held
+    assert live
+    for row in held:
+        assert (row["baseline"], row["propensities"]) == (row["ranking"], None)
+        assert len(row["policy_ranking"]) == 3
+    for row in live:
+        assert (row["baseline"], row["policy_ranking"]) == (ITEMS[:3], None)
+        assert len(row["propensities"]) == 3
+    assert any(row["policy_ranking"] != row["ranking"] for row in held)
+    assert any(row["baseline"] != row["ranking"] for row in live)
+    assert set(found["mixed"]["ranking"]) == {"1", "2", "c"}
+    assert dr.logs.open_log(tmp_path / "log.parquet").propensities == "conditional"
+
+
+@pytest.mark.slow
+def test_the_log_of_a_ranker_that_explores_can_be_evaluated(tmp_path):
+    """A list that the policy does not show: its value, from the service's log, with the holdout left out."""
+    likes = dict(zip("abcdef", (0.1, 0.15, 0.2, 0.3, 0.4, 0.05), strict=True))
+    with Harness(tmp_path, ranker={"holdout": 0.2, "explore": 1.0}) as harness:
+        for n in range(2000):
+            user = random.Random(n)
+            shown = harness.shown("q", list(likes), f"e{n}", subject=f"s{n}")
+            harness.feedback(f"e{n}", [item for item in shown if user.random() < likes[item]][:1])
+            harness.clock.now += 1
+        converted(tmp_path)
+    found = dr.evaluate(tmp_path / "log.parquet", {"q": list("edc")}, changes=0)
+    assert 1500 < found.lists < 1700
+    best = found["rankings"]
+    assert best.grade == "B"
+    assert best.low < 1 - 0.6 * 0.7 * 0.8 < best.high
+    assert best.high - best.low < 0.2
 
 
 def test_lists_that_were_shown_with_their_clicks(tmp_path):
@@ -191,6 +237,9 @@ class _Log(LogReader):
         return self._entries[after:][:limit]
 
     def next_id(self, after: str) -> str | None:
+        return None
+
+    def get_snapshot(self, name: str) -> Snapshot | None:
         return None
 
     def close(self) -> None: ...

@@ -346,6 +346,19 @@ def test_lost_feedback_is_refused(harness: Harness):
     assert found == {"b": "lost-feedback", "live": None}
 
 
+def test_pending_lists_are_refused_if_they_could_matter(harness: Harness):
+    traffic(harness, 2000)
+    ranker = harness.state.rankers["default"]
+    assert {arm.pending for arm in experiment(harness).arms} == {0}
+    ranked = Ranked("default", "q", "x", 1.0, 1, ["a"], "l", 0, arm="b", share=0.3)
+    for refused, n in ((None, 20), ("pending", 280)):
+        for _ in range(n):
+            ranker.experiment.open(ranked)
+        found = {c.arm: c.refused for c in experiment(harness).comparisons}
+        assert found == {"b": refused, "live": None}
+    assert {arm.arm: arm.pending for arm in experiment(harness).arms} == {"b": 300, "holdout": 0, "live": 0}
+
+
 def test_a_holdout_that_ends_stops_its_comparison(harness: Harness):
     traffic(harness, 1000)
     put(harness, holdout=0.0, arms=ARMS)
@@ -362,6 +375,10 @@ def test_gauges(harness: Harness):
     line = f'driftrank_experiment_difference_low{{arm="b",baseline="holdout",ranker="default"}} {b.clicks.low}'
     assert line in text
     assert f'driftrank_experiment_lists{{arm="b",ranker="default"}} {float(experiment(harness).arms[0].lists)}' in text
+    (live,) = [c for c in experiment(harness).comparisons if c.arm == "live"]
+    found = live.best_known
+    assert found is not None
+    assert f'driftrank_holdout_difference_low{{ranker="default"}} {found.low}' in text
 
 
 # -- the fold ------------------------------------------------------------------------------------------------------
@@ -372,7 +389,7 @@ def test_the_state_is_that_of_the_log(tmp_path: Path, tiny: bool):
     """Live, after kill -9, after a restart, and from the log alone, with arms, subjects, values, pages and changes."""
     how = {
         "arms": {"b": ArmSettings(share=0.3, policy="PriorRegimeTS:hash_bits=6")}, "holdout": 0.2, "stable": 40,
-        "wait": 100, "second_click": "update", "values": {"buy": 0.5},
+        "wait": 100, "second_click": "update", "values": {"buy": 0.5}, "explore": 0.5,
     }  # fmt: skip
     chance = random.Random(7)
     with Harness(tmp_path, ranker=how, tiny=tiny) as harness:
@@ -434,7 +451,7 @@ def test_a_killed_server_goes_on(tmp_path: Path):
         for n in range(30):
             answer = client.rank("q", ITEMS, subject=f"s{n % 10}", event_id=f"e{n}")
             client.feedback(f"e{n}", [answer.items[0].id], kind="dwell", wait=True)
-        before, info, first = client.experiment(), client.ranker(), client.rank("q", ITEMS, subject="s1")
+        first, before, info = client.rank("q", ITEMS, subject="s1"), client.experiment(), client.ranker()
         server.kill()
         server.restart()
         assert client.experiment() == before

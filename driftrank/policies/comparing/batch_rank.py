@@ -67,6 +67,7 @@ class BatchRank(Policy):
     """
 
     memo: ClassVar[int] = 2  # the displays that were due, and the number of items that were due but did not fit
+    own_lists: ClassVar[bool] = True
 
     horizon: int | None = None
 

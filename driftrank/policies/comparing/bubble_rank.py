@@ -77,6 +77,7 @@ class BubbleRank(Policy):
 
     claims: ClassVar[tuple[str, ...]] = ()  # its guarantee is relative to its first list, which may be bad
     memo: ClassVar[int] = 1  # the item that it is compared with
+    own_lists: ClassVar[bool] = True
     choices = {**Policy.choices, "extend": EXTEND, "initial": INITIAL}
 
     initial: str = "random"

@@ -64,6 +64,7 @@ class TopRank(Policy):
     """
 
     memo: ClassVar[int] = 1  # 1 if all items were candidates
+    own_lists: ClassVar[bool] = True
 
     delta: float | str = "auto"
     horizon: int | None = None

@@ -56,6 +56,7 @@ class DBGD(LinearRanker):
     """
 
     memo: ClassVar[int] = 2  # who contributed the item (1: the other ranker), and u of its features
+    own_lists: ClassVar[bool] = True
 
     rate: float = 0.01
     delta: float = 1.0

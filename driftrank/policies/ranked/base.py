@@ -41,6 +41,7 @@ class RankedBandits(Policy):
 
     abstract: ClassVar[bool] = True
     memo: ClassVar[int] = 2  # the proposal and its probability
+    own_lists: ClassVar[bool] = True
 
     level: ClassVar[Any] = staticmethod(no_level)
     finish: ClassVar[Any] = staticmethod(_nothing)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
+from driftrank.serve.explore import HOTTEST
 from driftrank.serve.keys import HASH
 from driftrank.serve.ranker_settings import LONGEST_LIST, NAME
 from driftrank.serve.settings import ServerSettings
@@ -43,7 +44,7 @@ _ANSWERS: dict[str, dict[str, Limit]] = {
     "ItemState": {"samples": _COUNT, "last_change": _COUNT, "place": _COUNT, "prior": _SHARE, "strength": _COUNT},
     "QuerySummary": {**dict.fromkeys(("lists", "recent", "changes"), _COUNT), "loss_error": _COUNT},
     "EndedLists": {"lists": _COUNT, "clicks": _COUNT},
-    "ArmCounts": {"lists": _COUNT, "clicks": _COUNT, "lost": _COUNT},
+    "ArmCounts": {"lists": _COUNT, "clicks": _COUNT, "lost": _COUNT, "pending": _COUNT},
     "Comparison": {"lists": _COUNT, "needed": _COUNT},
     "Clickedness": {**dict.fromkeys(("lists", "clicked", "clicks"), _COUNT), "share": _SHARE},
     "RankerOverview": {
@@ -51,6 +52,8 @@ _ANSWERS: dict[str, dict[str, Limit]] = {
     },
     "NodeOverview": {"record": _COUNT},
     "ServiceOverview": dict.fromkeys(("requests", "errors", "store_bytes", "state_bytes", "memory_bytes"), _COUNT),
+    "AfterPrefix": {"differing": _SHARE, "needed": _COUNT},
+    "Explored": {"first": _SHARE, "whole": _SHARE},
     "ChangeLogged": {"number": _NUMBER, "step": _COUNT},
     "OperationLogged": dict.fromkeys(("number", "discarded", "undoes", "created"), _COUNT),
     "RankerInfo": dict.fromkeys(("queries", "lists", "steps", "clicks", "pending"), _COUNT),
@@ -94,6 +97,7 @@ def field_limits(settings: Limits) -> dict[str, dict[str, Limit]]:
             "forget_items": _DURATION, "seed": {"minimum": 0, "maximum": 2**64 - 1},
             "horizon": {"minimum": 1, "maximum": 2**53}, "context": {"uniqueItems": True, "items": {"minLength": 1}},
             "keys": {"items": {"pattern": f"^{HASH.pattern}$"}}, "planned": {"minimum": 100, "maximum": 10**12},
+            "explore": {"minimum": 0, "maximum": HOTTEST},
         },
         "ArmSettings": {
             "share": _SHARE, "seed": {"minimum": 0, "maximum": 2**64 - 1}, "horizon": {"minimum": 1, "maximum": 2**53},

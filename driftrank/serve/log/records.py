@@ -53,6 +53,22 @@ class Ranked(Struct, frozen=True, tag="ranked", tag_field="kind", omit_defaults=
     repeats: int = 0  #: the record of the list that is shown again
     offset: int = 0  #: positions above it, of earlier pages
     above: list[ItemId] = []  #: the items above it, if it is not the first page
+    #: the list that the caller's order would have been, if it was not shown for that; empty: the same, None: unknown
+    baseline: list[ItemId] | None = None
+    #: of the holdout: the list that the ranker's own arm would have shown; empty: the same, None: unknown
+    instead: list[ItemId] | None = None
+
+    @property
+    def baseline_list(self) -> list[ItemId] | None:
+        """The list that the caller's order would have been; None if it is unknown."""
+        if self.arm == "holdout" or self.baseline == []:
+            return self.shown
+        return self.baseline
+
+    @property
+    def policy_list(self) -> list[ItemId] | None:
+        """Of the holdout, the list that the ranker's own arm would have shown; None if it is unknown."""
+        return self.shown if self.instead == [] else self.instead
 
 
 class Activated(Struct, frozen=True, tag="activated", tag_field="kind"):

@@ -52,6 +52,7 @@ class Arm:
         if self._shared is not None and self._shared.policy != self.policy:
             self._empty_shared()
         self.spec = self.policy.spec
+        self.explore = settings.explore or 0.0  #: the temperature with which lists are shown; 0: as ranked
         self.item_retention = seconds("forget_items", settings.forget_items)
 
     def costs(self, settings: RankerSettings) -> list[str]:

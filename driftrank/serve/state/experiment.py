@@ -17,9 +17,11 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from driftrank.evaluation.sequences import BUCKETS, bucket_error, lists_needed, mixture_width
+from driftrank.evaluation.sequences import BUCKETS, lists_needed, mixture_width
 from driftrank.kernels.rng import key_of
 from driftrank.serve.log.records import Final, Ranked
+from driftrank.serve.ranker_settings import OWN_MODES
+from driftrank.serve.state.after_prefix import AfterPrefix, Estimate, estimate
 from driftrank.serve.state.arms import Split
 
 #: days, hours of a comparison, and comparisons that are no longer running, that are kept
@@ -31,14 +33,6 @@ _LOOK = 16
 _SECONDS = 86_400
 #: the half-width that is reported as a goal
 GOAL = 0.01
-
-
-class Estimate(NamedTuple):
-    """A difference with the half-width of its interval, and the standard deviation of a term."""
-
-    difference: float
-    half: float
-    sd: float
 
 
 class HourGain(NamedTuple):
@@ -57,6 +51,16 @@ class Sums(Struct):
     clicks: int = 0
     value: float = 0.0
     lost: int = 0  #: taken back, or dropped without feedback
+    opened: int = 0  #: feedback windows, if they are counted
+
+    def open(self) -> None:
+        """A feedback window opens. Those that were open before they were counted are not known."""
+        self.opened = max(self.opened, self.lists + self.lost) + 1
+
+    @property
+    def pending(self) -> int:
+        """Lists whose feedback window is open."""
+        return max(0, self.opened - self.lists - self.lost)
 
     def add(self, final: Final) -> None:
         if final.how in ("dropped", "withdrawn"):
@@ -94,10 +98,12 @@ class Pair(Struct):
     side: int = 0  #: of 0 on which the interval of clicks lies; 0: it contains 0
     certain: float = 0.0  #: since when it does so
     hours: list[HourGain] = []  #: the intervals of clicks over time, by the hours in which they were looked at
+    after: AfterPrefix | None = None  #: the same after the shared prefix, of the ranker's own arm and the holdout
 
-    def add(self, name: str, bucket: int, clicks: float, value: float, time: float, now: float) -> None:
+    def add(self, ranked: Ranked, final: Final, bucket: int, clicks: float, value: float) -> None:
         """Count a list with its terms, which are those of its own arm, divided by its share."""
-        self.since = self.since or time
+        name = ranked.arm
+        self.since = self.since or ranked.time
         self.lists += 1
         if name == self.arm:
             self.of_arm[bucket] += 1
@@ -112,15 +118,18 @@ class Pair(Struct):
             self.clicks[bucket] += sign * clicks
             self.value[bucket] += sign * value
             self.square += clicks * clicks
+        if self.baseline == "holdout" and self.arm in OWN_MODES:
+            self.after = self.after or AfterPrefix()
+            self.after.add(ranked, final, sign, bucket, clicks)
         if not self.lists % _LOOK:
-            self._look(now)
+            self._look(final.time)
 
     def _look(self, now: float) -> None:
         side = 0
         if not self.few:
-            estimate = self.estimate(self.clicks)
-            side = (estimate.difference > estimate.half) - (estimate.difference < -estimate.half)
-            self._note(HourGain(int(now // 3_600), self.lists, estimate.difference, estimate.half))
+            found = self.estimate(self.clicks)
+            side = found.side
+            self._note(HourGain(int(now // 3_600), self.lists, found.difference, found.half))
         if side != self.side:
             self.side, self.certain = side, now if side else 0.0
 
@@ -140,13 +149,18 @@ class Pair(Struct):
     def estimate(self, sums: list[float]) -> Estimate:
         """The mean of the terms with these sums by bucket."""
         counts = [sum(three) for three in zip(self.of_arm, self.of_baseline, self.of_others, strict=True)]
-        sd = bucket_error(sums, counts) * math.sqrt(self.lists)
-        return Estimate(math.fsum(sums) / self.lists, sd * mixture_width(self.lists, self.planned), sd)
+        return estimate(sums, counts, self.planned)
 
-    def needed(self) -> int | None:
-        """Lists in all until the half-width for clicks is the goal; None if it is."""
-        estimate = self.estimate(self.clicks)
-        return None if estimate.half <= GOAL else lists_needed(GOAL, estimate.sd, self.planned)
+    def after_prefix(self, sums: list[float], alpha: float = 0.05) -> Estimate | None:
+        """The mean of the terms after the shared prefix with these sums by bucket; None if there are too few."""
+        after = self.after
+        if self.few or after is None or min(after.of_own, after.of_holdout) < _FEW:
+            return None
+        return estimate(sums, after.counts, self.planned, alpha)
+
+    def needed(self, found: Estimate) -> int | None:
+        """Lists in all until the half-width is the goal; None if it is."""
+        return None if found.half <= GOAL else lists_needed(GOAL, found.sd, self.planned)
 
     @property
     def design_effect(self) -> float:
@@ -231,6 +245,11 @@ class Experiment(Struct):
             day.arms = {name: sums for name, sums in day.arms.items() if name not in names}
             day.pairs = [pair for pair in day.pairs if pair.arm not in names and pair.baseline not in names]
 
+    def open(self, ranked: Ranked) -> None:
+        """The feedback window of an impression opens."""
+        if not ranked.offset:
+            self.arms.setdefault(ranked.arm, Sums()).open()
+
     def count(self, seq: int, ranked: Ranked, final: Final) -> None:
         """Count the end of the impression of record ``seq``. Pages after the first are not lists of their own."""
         name = ranked.arm
@@ -250,7 +269,7 @@ class Experiment(Struct):
         bucket = (ranked.subject or key_of(f"bucket/{ranked.event_id}")) % BUCKETS
         for pair in self.pairs:
             if pair.first <= seq and (not pair.until or seq < pair.until):
-                pair.add(name, bucket, clicks, value, ranked.time, final.time)
+                pair.add(ranked, final, bucket, clicks, value)
                 _day_pair(day, pair).add(name, clicks)
 
     def _day(self, number: int) -> DaySums:

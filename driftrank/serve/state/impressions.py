@@ -37,7 +37,8 @@ class Impression:
         self.ended_by: int | None = None  #: its record, which a replay may not have reached yet
         self.delivered = False  #: the answer was sent, as far as this process knows
         rows = ranked.features or ()
-        ids = len(ranked.shown) + len(ranked.items or ()) + len(ranked.candidates or ()) + len(ranked.above)
+        parts = ranked.items, ranked.candidates, ranked.above, ranked.baseline, ranked.instead
+        ids = len(ranked.shown) + sum(len(part) for part in parts if part)
         self.nbytes = 1000 + 100 * ids + sum(60 + 32 * len(row) for row in rows)  #: in memory, about
 
 
@@ -66,6 +67,11 @@ class Impressions:
         impression = self._by_event.pop(at)
         self.nbytes -= impression.nbytes
         self._by_opening.pop(impression.opened_by or 0, None)
+
+    def end(self, ranker: str, event_id: str) -> None:
+        """Drop one that has ended, if nothing will ask for it any more."""
+        if (ranker, event_id) in self._by_event:
+            self._drop((ranker, event_id))
 
     def cached(self, ranker: str, created: int, event_id: str) -> Impression | None:
         """``created``: the record that created the ranker; impressions of a deleted one of this name do not count."""

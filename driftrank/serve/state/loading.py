@@ -18,7 +18,7 @@ from driftrank.serve.state.state import UNCOUNTED, State
 _log = logging.getLogger("driftrank.serve")
 
 
-class _Nothing:
+class EmptyStore:
     """A store with nothing in it: all that the records are about is among them."""
 
     def read(self, after: int, limit: int = 10_000) -> list[LogEntry]:
@@ -38,7 +38,7 @@ def load_query(ranker: Ranker, arm: Arm, name: str, loaded: Loaded) -> tuple[Que
     Each record is folded by :class:`State` itself, with the settings that the ranker had then. Entries up to the
     snapshot are there for their impressions only.
     """
-    state = State(_Nothing(), UNCOUNTED, HeldQueries)
+    state = State(EmptyStore(), UNCOUNTED, HeldQueries)
     state.replaying = True
     assert isinstance(state.queries, HeldQueries)
     state.rankers[ranker.name] = then = ranker.for_query()

@@ -220,6 +220,8 @@ class State:
         ranker.series.ranked(record)
         if not record.defer:
             ranker.waiting.add(seq, record.time)
+            if record.share:
+                ranker.experiment.open(record)
         if record.same and ranker.stable:
             ranker.stable_lists.add(record.same, seq, record.time, ranker.stable)
         arm = ranker.arm(record.arm)
@@ -267,6 +269,8 @@ class State:
         if ranker is not None and impression is not None and (impression.ended_by or seq) >= seq:
             impression.opened_by, impression.opened_at = seq, record.time
             ranker.waiting.add(seq, record.time)
+            if impression.ranked.share:
+                ranker.experiment.open(impression.ranked)
             ranker.deferred[seq] = impression.seq
             self.needed = min(self.needed, impression.seq)
 

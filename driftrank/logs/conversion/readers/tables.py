@@ -38,6 +38,8 @@ from driftrank.logs.schema import COLUMNS, literal
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: columns of a list; only the service has arms
+_OF_LISTS = tuple(name for name in COLUMNS if name != "arm")
 _TREC = {"query": "1", "item": "3", "rank": "4", "list": "6", "click": "7", "time": "#"}
 
 
@@ -119,7 +121,7 @@ def _splitter(stream: Stream, format: str, columns: Mapping[str, str], lines: Li
 
 
 def _check(columns: Mapping[str, str]) -> None:
-    known = (*COLUMNS, *RESULT)
+    known = (*_OF_LISTS, *RESULT)
     for name in columns:
         if name not in known:
             raise ValueError(f"columns={dict(columns)!r}: a log has no column {name!r}, only {', '.join(known)}")
@@ -129,7 +131,7 @@ def _chosen(source: object, available: list[str], columns: Mapping[str, str]) ->
     """The indices of the columns of a log among those of a file."""
     folded = {name.strip().lower(): i for i, name in reversed(list(enumerate(available)))}
     places = {}
-    for name in (*COLUMNS, *RESULT):
+    for name in (*_OF_LISTS, *RESULT):
         place = folded.get(columns.get(name, name).lower())
         if name == "position" and name not in columns:  # a column of that name may be anything
             continue
@@ -164,7 +166,7 @@ class _Json:
         others = ("ranking", "clicks") if "item" in found else RESULT  # not the columns of the other form
         if "position" not in columns:
             others = (*others, "position")
-        names = [name for name in (*COLUMNS, *RESULT) if name not in others and columns.get(name) != "#"]
+        names = [name for name in (*_OF_LISTS, *RESULT) if name not in others and columns.get(name) != "#"]
         self.places = {name: columns.get(name, name) for name in names}
 
     def split(self, lines: Lines, report: LogReport) -> pa.Table:

@@ -49,7 +49,9 @@ async def put_ranker(service: Service, request: Request) -> Response:
     arms: policies or settings to be compared with the ranker's own, each with a share of the rankings and learners of
     its own; shares may change and arms be added, to remove one that has learnt something needs discard. values: what
     kinds of events are worth. stable: how long a subject gets the same list again. planned: the rankings after which
-    the intervals of the experiment are narrowest. Durations are seconds, or strings such as "30m", "24h", "7d".
+    the intervals of the experiment are narrowest. explore: the temperature of a softmax by rank through which lists are
+    shown, so that their probabilities are known and recorded; 0, the default, shows them as ranked, 0.5 changes little;
+    the answer has the price. Durations are seconds, or strings such as "30m", "24h", "7d".
     """
     settings, _ = await _settings(request)
     name, by = request.path_params["ranker"], caller(request)

@@ -129,6 +129,10 @@ class LogReader(ABC):
         """The first id of the log after a text, by code points; None if there is none."""
 
     @abstractmethod
+    def get_snapshot(self, name: str) -> Snapshot | None:
+        """A snapshot; None if it does not exist, or is damaged."""
+
+    @abstractmethod
     def close(self) -> None: ...
 
 

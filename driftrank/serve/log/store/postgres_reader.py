@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from driftrank.serve.log.store.base import LAST, LogEntry, LogReader, StoreError
+from driftrank.serve.log.store.base import LAST, LogEntry, LogReader, Snapshot, StoreError
 from driftrank.serve.log.store.postgres_connection import Address, Link
-from driftrank.serve.log.store.postgres_rows import intact_entries
+from driftrank.serve.log.store.postgres_rows import checksum, intact_entries
 from driftrank.serve.log.store.postgres_schema import SELECT_AFTER, SELECT_LAST
 
 if TYPE_CHECKING:
@@ -33,6 +33,13 @@ class PostgresReader(LogReader):
     def next_id(self, after: str) -> str | None:
         rows = self._rows("SELECT id FROM {schema}.log WHERE id > %(after)b ORDER BY id LIMIT 1", after=after.encode())
         return rows[0][0].decode() if rows else None
+
+    def get_snapshot(self, name: str) -> Snapshot | None:
+        query = "SELECT seq, crc, body FROM {schema}.snapshots WHERE name = %(name)b"
+        for seq, crc, body in self._rows(query, name=name.encode()):
+            if crc == checksum(name.encode(), body):
+                return Snapshot(name, seq, body)
+        return None
 
     def close(self) -> None:
         self._link.close()

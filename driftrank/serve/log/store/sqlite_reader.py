@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from driftrank.serve.log.store.base import LogEntry, LogReader, StoreDamaged
+from driftrank.serve.log.store.base import LogEntry, LogReader, Snapshot, StoreDamaged
 from driftrank.serve.log.store.sqlite_file import check, intact, store_error, value
 from driftrank.serve.log.store.sqlite_statements import SELECT_AFTER, SELECT_LAST
 
@@ -44,6 +44,12 @@ class SQLiteReader(LogReader):
     def next_id(self, after: str) -> str | None:
         rows = self._rows("SELECT id FROM log WHERE id > ? ORDER BY id LIMIT 1", after)
         return rows[0][0].decode() if rows else None
+
+    def get_snapshot(self, name: str) -> Snapshot | None:
+        for seq, crc, body in self._rows("SELECT seq, crc, body FROM snapshots WHERE name = ?", name):
+            if intact(seq, name.encode(), crc, body):
+                return Snapshot(name, seq, body)
+        return None
 
     def close(self) -> None:
         self._connection.close()

@@ -1,0 +1,182 @@
+"""Coverage of the intervals of off-policy evaluation. Needs NumPy only.
+
+    python benchmarks/evaluation_coverage.py [--logs 500] [--lists 5000] [--jobs 2]
+
+Draws worlds of two queries, six items and three positions with new attractions in every log (Beta(2, 6)), so that they
+were not used to choose any threshold: users who stay as they are, who change half-way, of two kinds, and logs of a
+policy that learns. The target is the best list of each query at the beginning. Prints how often values were refused for
+their weights, how often the normal interval of the others held the truth, how often a confidence sequence that is
+looked at after each of 20 windows missed the running truth at any of them, and the half-widths. ``error / s.d.`` is
+the mean standard error over the standard deviation of the estimates' errors, in logs that were not refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from driftrank.evaluation.base import Batch, known_estimators, prefix_weights, target_rest
+from driftrank.evaluation.cells import FOLDS, Cells
+from driftrank.evaluation.checks import LogChecks
+from driftrank.evaluation.estimate import How, Model, estimate, running_values
+from driftrank.evaluation.labels import PRIOR
+from driftrank.evaluation.sums import Sums
+from tests.evaluation.worlds import (
+    LISTS,
+    QUERIES,
+    SHARES,
+    Drawn,
+    K,
+    L,
+    cascade,
+    conditional,
+    mixed,
+)
+
+WORLDS = ("stationary", "change", "two kinds of users", "logged by a learner")
+CELLS = Cells(windows=20)
+UNKNOWN = Model(0.0, 1.0, (0.0, 1.0))  # the click model is not measured here
+
+
+class World(NamedTuple):
+    """A log, its target, and the target's value at every list."""
+
+    drawn: Drawn
+    target: dict[str, list[int]]
+    value: np.ndarray
+
+
+def best(alpha: np.ndarray) -> list[int]:
+    return np.argsort(-alpha, kind="stable")[:K].tolist()
+
+
+def sampled(rng: np.random.Generator, n: int, kind: str) -> World:
+    """A log of random lists around scores that know the attraction only roughly."""
+    alpha, later = rng.beta(2, 6, (2, 2, L))
+    change = n // 2 if kind == "change" else n
+    users = mixed if kind == "two kinds of users" else cascade
+    query = (rng.random(n) >= SHARES[0]).astype(int)
+    number, first, p, value = np.zeros(n, int), np.zeros(n, int), np.zeros((n, K)), np.zeros(n)
+    for q in range(2):
+        chances = conditional(np.exp((alpha[q] + rng.normal(0, 0.05, L)) / 0.2))
+        at = int((best(alpha[q]) == LISTS).all(axis=1).argmax())
+        for level, when in ((alpha[q], np.arange(n) < change), (later[q], np.arange(n) >= change)):
+            rows = np.flatnonzero((query == q) & when)
+            number[rows] = rng.choice(len(LISTS), len(rows), p=chances.prod(axis=1))
+            clicks = users(level)
+            first[rows] = 1 + (np.cumsum(clicks, axis=1)[number[rows]] <= rng.random(len(rows))[:, None]).sum(axis=1)
+            p[rows] = chances[number[rows]]
+            value[when] += SHARES[q] * clicks[at].sum()
+    target = {name: best(a) for name, a in zip(QUERIES, alpha, strict=True)}
+    return World(Drawn(query, number, first, p), target, value)
+
+
+def learnt(rng: np.random.Generator, n: int) -> World:
+    """A log of a softmax policy that learns from its own lists."""
+    alpha = rng.beta(2, 6, (2, L))
+    query = (rng.random(n) >= SHARES[0]).astype(int)
+    codes = {tuple(items): number for number, items in enumerate(LISTS.tolist())}
+    sums = np.zeros((2, 2, L))
+    number, first, p = np.zeros(n, int), np.full(n, K + 1), np.zeros((n, K))
+    for t, q in enumerate(query):
+        clicks, looks = sums[q]
+        weight = np.exp(np.where(looks > 0, clicks / np.maximum(looks, 1), 0.5) / 0.15)
+        shown: list[int] = []
+        for k in range(K):
+            chance = weight / weight.sum()
+            item = int(rng.choice(L, p=chance))
+            shown.append(item)
+            p[t, k] = chance[item]
+            weight[item] = 0.0
+        number[t] = codes[tuple(shown)]
+        for k, item in enumerate(shown, 1):
+            sums[q, 1, item] += 1
+            if rng.random() < alpha[q, item]:
+                sums[q, 0, item] += 1
+                first[t] = k
+                break
+    target = {name: best(a) for name, a in zip(QUERIES, alpha, strict=True)}
+    values = [share * (1 - np.prod(1 - a[best(a)])) for share, a in zip(SHARES, alpha, strict=True)]
+    return World(Drawn(query, number, first, p), target, np.full(n, sum(values)))
+
+
+def batch_of(world: World, bucket: np.ndarray) -> Batch:
+    """The rows of the target, with hazards from users of the other half."""
+    drawn, n = world.drawn, len(world.drawn.first)
+    items, wanted = LISTS[drawn.number], np.array([world.target[query] for query in QUERIES])[drawn.query]
+    read = drawn.first[:, None] >= np.arange(1, K + 1)
+    clicked = drawn.first[:, None] == np.arange(1, K + 1)
+    fold = bucket % FOLDS
+    label = (fold[:, None] * 2 + drawn.query[:, None]) * L + items
+    looks, clicks = (np.bincount(label[read], x[read], FOLDS * 2 * L) for x in (np.ones((n, K)), clicked))
+    alpha = ((clicks + PRIOR[0]) / (looks + PRIOR[1])).reshape(FOLDS, 2, L)[::-1]
+    hazard = alpha[fold[:, None], drawn.query[:, None], wanted]
+    matched = np.cumprod(items == wanted, axis=1).sum(axis=1)
+    weight = prefix_weights(matched, np.full(n, K), drawn.propensities)
+    window = np.arange(n) * CELLS.windows // n
+    cell = CELLS.number(np.zeros(n, bool), window, bucket)
+    rest = target_rest(hazard)
+    return Batch(drawn.first, weight, hazard, rest, 1 - rest[:, 0], clicked, "any", cell, drawn.query)
+
+
+class Outcome(NamedTuple):
+    """Of one log; NaN if its value is refused, or has another interval."""
+
+    held: float
+    missed: float
+    half: float
+    sequence: float
+    error: float
+    off: float
+
+
+def outcome(seed: int, kind: str, lists: int) -> Outcome:
+    rng = np.random.default_rng([WORLDS.index(kind), seed, 17])
+    world = learnt(rng, lists) if kind == WORLDS[3] else sampled(rng, lists, kind)
+    batch = batch_of(world, rng.integers(0, CELLS.buckets, lists))
+    dr = known_estimators()["dr"]
+    scope = Sums.of([batch], {"dr": dr}, CELLS, 2).scope(False)
+    found = estimate(scope, dr, LogChecks(()), How(), UNKNOWN)
+    if found.value is None or found.low is None or found.high is None or found.interval != "normal":
+        return Outcome(*[np.nan] * 6)
+    truth = world.value.mean()
+    looks = running_values(scope, dr, 0.95)
+    at = (np.cumsum(world.value) / np.arange(1, lists + 1))[looks[:, 0].astype(int) - 1]
+    return Outcome(
+        found.low <= truth <= found.high, bool(((at < looks[:, 2]) | (at > looks[:, 3])).any()),
+        (found.high - found.low) / 2, (looks[-1, 3] - looks[-1, 2]) / 2, found.error or np.nan, found.value - truth,
+    )  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--logs", type=int, default=500)
+    parser.add_argument("--lists", type=int, default=5000)
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    error = np.sqrt(0.05 * 0.95 / options.logs)
+    print(f"{options.logs} logs of {options.lists:,} lists each; errors of shares: {error:.3f} at .05")
+    print("| world | refused | normal covers | sequence ever misses | half-widths | error / s.d. | bias |")
+    print("|---|---|---|---|---|---|---|")
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for kind in WORLDS:
+            each = partial(outcome, kind=kind, lists=options.lists)
+            rows = np.array(list(pool.map(each, range(options.logs), chunksize=5)))
+            given = rows[np.isfinite(rows[:, 0])]
+            held, missed, half, sequence, error, off = given.mean(axis=0)
+            ratio = np.sqrt((given[:, 4] ** 2).mean()) / given[:, 5].std()
+            widths, bias = f"{half:.4f} {sequence:.4f}", f"{off:+.4f} ± {2 * given[:, 5].std() / len(given) ** 0.5:.4f}"
+            refused, covers = 1 - len(given) / len(rows), f"{held:.3f} of {len(given)}"
+            print(f"| {kind} | {refused:.3f} | {covers} | {missed:.3f} | {widths} | {ratio:.3f} | {bias} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
