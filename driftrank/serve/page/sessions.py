@@ -1,0 +1,80 @@
+"""Sessions of the live page: a key is exchanged for a cookie that expires, and ends with its key."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from driftrank.serve.keys import Access, Keys, hashed
+
+COOKIE = "driftrank_session"
+#: seconds until a session ends
+LIFETIME = 12 * 3600
+
+
+class Viewer(NamedTuple):
+    """The access of whoever looks at a page."""
+
+    rankers: frozenset[str] | None  #: that are visible; None: all
+    changes: bool  #: may change settings
+    token: str  #: that a change must bring, so that no other site can make one
+    by: str  #: for the log of operations
+    session: str | None = None  #: the cookie; None: the service has no keys
+
+    def sees(self, ranker: str) -> bool:
+        return self.rankers is None or ranker in self.rankers
+
+
+class Sessions:
+    """Cookies are signed with a secret and the hash of the key they were given for.
+
+    A cookie contains neither: to check one, the signature is made again for every key that the service has. So a key
+    that was removed ends its sessions, and there is nothing to store. ``secret`` returns the one of the settings; None:
+    one of this process.
+    """
+
+    def __init__(
+        self, keys: Keys, secret: Callable[[], str | None] = lambda: None, now: Callable[[], float] = time.time
+    ) -> None:
+        self._keys = keys
+        self._secret = secret
+        self._now = now
+        self._own = secrets.token_hex(32)
+
+    def begin(self, key: str) -> str | None:
+        """A new cookie for a key; None if it gives access to nothing."""
+        if self._keys.allows(key, ranker=None, admin=False, reads=True) is not Access.GRANTED:
+            return None
+        begin = f"{int(self._now()) + LIFETIME:x}.{secrets.token_hex(16)}"
+        return f"{begin}.{self._sign('session', begin, hashed(key))}"
+
+    def viewer(self, cookie: str | None) -> Viewer | None:
+        """The access of a cookie; None if it is not valid, or not any more. Without keys, everyone's."""
+        if self._keys.open:
+            return Viewer(None, True, self._sign("change"), "no key")
+        begin, _, signature = (cookie or "").rpartition(".")
+        end, _, nonce = begin.partition(".")
+        if cookie is None or not nonce or not cookie.isascii() or not _later(end, self._now()):
+            return None
+        found = None
+        for digest in self._keys.hashes():
+            if hmac.compare_digest(signature, self._sign("session", begin, digest)):
+                found = digest
+        if found is None:
+            return None
+        rights = self._keys.rights(found)
+        return Viewer(rights.rankers, rights.changes, self._sign("change", cookie), f"key {found[7:15]}", cookie)
+
+    def _sign(self, *parts: str) -> str:
+        secret = self._secret() or self._own
+        return hmac.digest(secret.encode(), "\n".join(parts).encode(), "sha256").hex()
+
+
+def _later(end: str, now: float) -> bool:
+    try:
+        return len(end) < 16 and int(end, 16) > now
+    except ValueError:
+        return False
