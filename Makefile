@@ -71,6 +71,10 @@ format: .venv/.installed-dev ## format the code and fix what ruff can fix
 bench: .venv/.installed ## measure the speed of simulations on this machine
 	.venv/bin/driftrank bench
 
+.PHONY: screenshots
+screenshots: .venv/.installed-dev packages ## pictures of the live page for docs, by Chromium
+	$(PY) scripts/screenshots.py
+
 .PHONY: lock
 lock: ## update the versions in requirements.lock (needs Python 3.11)
 	$${PYTHON:-python3.11} scripts/lock.py

@@ -169,7 +169,7 @@ def test_a_change_of_minds_appears_soon_after_it_was_detected(look: Open, server
         ".find(h => h.textContent === 'Changes found').nextElementSibling.textContent.split(',')[0])"  # fmt: skip
     page.wait_for_function(f"before => {shown} > before", arg=before, timeout=5_000)
     other.wait_for_selector(".marker.found", state="attached", timeout=5_000)
-    other.wait_for_function("document.querySelector('[data-said]').textContent.includes('noticed')", timeout=5_000)
+    other.wait_for_selector("[data-said]:has-text('noticed')", timeout=5_000)
 
 
 def test_the_form_says_what_a_change_would_discard(look: Open, server: Running) -> None:

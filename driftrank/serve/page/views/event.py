@@ -13,7 +13,6 @@ _OUTCOMES = {
     "open": "The feedback window is open: nothing is learnt yet.",
     "inactive": "Deferred and not activated: nothing is learnt from it.",
     "collected": "Clicks are collected until the feedback window ends.",
-    "counted": "Learnt from.",
     "holdout": "Kept for comparison: the list was in your own order, and nothing is learnt from it.",
     "forgotten": "Its ranker or query was reset since: what was learnt from it is gone.",
     "withdrawn": "Taken back: nothing is learnt from it.",
@@ -34,7 +33,7 @@ async def event(looking: Looking) -> dict[str, Any]:
     wanted = looking.params.get("id", "")
     only = looking.params.get("ranker")
     found = [it for name in ([only] if only else looking.names) if (it := await _event(looking, name, wanted))]
-    shown = [(it, _shown(it), _OUTCOMES[it.outcome]) for it in found]
+    shown = [(it, _shown(it), _OUTCOMES.get(it.outcome) or _counted(it)) for it in found]
     return {"search": wanted, "found": shown, "now": looking.now}
 
 
@@ -47,6 +46,13 @@ async def _event(looking: Looking, ranker: str, event_id: str) -> EventState | N
         if problem.status in (404, 422):
             return None
         raise
+
+
+def _counted(it: EventState) -> str:
+    clicks = it.feedback.clicks if it.feedback else []
+    if not clicks:
+        return "Learnt from: nothing was clicked."
+    return f"Learnt from: clicked at position {', '.join(map(str, clicks))}."
 
 
 def _shown(it: EventState) -> list[_Shown]:

@@ -76,8 +76,10 @@ def _verdict(cards: list[_Card]) -> tuple[str, str]:
     more, less = (sum(card.earning.kind == kind for card in busy) for kind in ("good", "bad"))
     if less:
         return "bad", f"{less} of {len(busy)} rankers with traffic earn less than your own order."
+    if more == len(busy):
+        return "good", f"All {more} rankers with traffic earn more clicks per list than your own order."
     if more:
-        return "good", f"{more} of {len(busy)} rankers with traffic earn more than your own order, with certainty."
+        return "good", f"{more} of {len(busy)} rankers with traffic are certain to earn more than your own order."
     if any(card.earning.kind == "warn" for card in busy):
         return "warn", "No ranker is certain to earn more than your own order yet."
     return "none", "Nothing to compare with yet: a ranker with the setting holdout says what it earns."

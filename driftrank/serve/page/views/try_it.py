@@ -28,7 +28,7 @@ async def try_it(looking: Looking) -> dict[str, Any]:
     places = {item.id: place for place, item in enumerate(order, 1)}
     return {
         "chart": _chart(sandbox, list(sandbox.seconds), found, now),
-        "rate": _recent(list(sandbox.seconds)),
+        "rate": _recent(list(sandbox.seconds), 10),
         "best": sandbox.best,
         "fixed": sandbox.fixed,
         "taste": [(item, p, estimates.get(item), places.get(item)) for item, p in sandbox.taste],
