@@ -67,7 +67,8 @@ def send_traffic(url: str) -> str:
 def take_pictures(url: str, event: str) -> None:
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        wide = browser.new_page(viewport={"width": 1120, "height": 900})
+        still: Any = {"reduced_motion": "reduce"}
+        wide = browser.new_page(viewport={"width": 1120, "height": 900}, **still)
         wide.goto(f"{url}/try")
         time.sleep(22)  # it learns
         wide.click("button:has-text('Change their minds')")
@@ -82,7 +83,9 @@ def take_pictures(url: str, event: str) -> None:
             wide.goto(url + path)
             wide.wait_for_selector("[data-state=live]")
             shoot(wide, name, height)
-        phone = browser.new_page(viewport={"width": 390, "height": 844}, device_scale_factor=1.5, color_scheme="dark")
+        phone = browser.new_page(
+            viewport={"width": 390, "height": 844}, device_scale_factor=1.5, color_scheme="dark", **still
+        )
         phone.goto(url)
         phone.wait_for_selector("[data-state=live]")
         shoot(phone, "page-phone.png", 844)

@@ -17,6 +17,8 @@ _log = logging.getLogger("driftrank.serve")
 INTERVAL = 1.0
 #: the rest of the process gets at least so many times the time that rendering takes
 _SHARE = 50
+#: seconds between two checks that a page may still be shown
+CHECK = 5.0
 #: seconds without an update after which a comment is sent, so that proxies do not close the connection
 _SILENCE = 15.0
 
@@ -37,6 +39,7 @@ class _Listener:
 
     def __init__(self, allowed: Callable[[], bool]) -> None:
         self.allowed = allowed
+        self.checked = monotonic()
         self.waiting: Regions = {}
         self.news = asyncio.Event()
         self.ended = ""  #: the last event that it gets
@@ -131,8 +134,10 @@ class Broadcaster:
             for listener in [it for of_topic in self._listeners.values() for it in of_topic]:
                 if self._stopping():
                     listener.end("stopping")
-                elif not listener.allowed():
-                    listener.end("ended")
+                elif monotonic() - listener.checked > CHECK:
+                    listener.checked = monotonic()
+                    if not listener.allowed():
+                        listener.end("ended")
 
     async def _update(self, topic: Topic) -> None:
         try:

@@ -96,12 +96,13 @@ def pct(value: float | None) -> str:
 def signed(value: float | None, form: str = "pct") -> str:
     """A difference, with its sign.
 
-    >>> signed(0.1234), signed(-0.02), signed(0.5, "per")
-    ('+12.3%', '−2%', '+0.500')
+    >>> signed(0.1234), signed(-0.0234), signed(0.5, "per")
+    ('+12%', '−2.3%', '+0.500')
     """
     if value is None:
         return "–"
-    text = pct(abs(value)) if form == "pct" else per(abs(value))
+    size = abs(value)
+    text = per(size) if form == "per" else f"{100 * size:.{0 if size >= 0.0995 else 1}f}%"
     return f"{'−' if value < 0 else '+'}{text}"
 
 

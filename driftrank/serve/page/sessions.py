@@ -13,6 +13,8 @@ from driftrank.serve.keys import Access, Keys, hashed
 COOKIE = "driftrank_session"
 #: seconds until a session ends
 LIFETIME = 12 * 3600
+#: cookies whose key is remembered
+_KNOWN = 1_000
 
 
 class Viewer(NamedTuple):
@@ -43,6 +45,7 @@ class Sessions:
         self._secret = secret
         self._now = now
         self._own = secrets.token_hex(32)
+        self._known: dict[str, str] = {}
 
     def begin(self, key: str) -> str | None:
         """A new cookie for a key; None if it gives access to nothing."""
@@ -59,14 +62,25 @@ class Sessions:
         end, _, nonce = begin.partition(".")
         if cookie is None or not nonce or not cookie.isascii() or not _later(end, self._now()):
             return None
-        found = None
-        for digest in self._keys.hashes():
-            if hmac.compare_digest(signature, self._sign("session", begin, digest)):
-                found = digest
+        found = self._key_of(cookie, begin, signature)
         if found is None:
             return None
         rights = self._keys.rights(found)
         return Viewer(rights.rankers, rights.changes, self._sign("change", cookie), f"key {found[7:15]}", cookie)
+
+    def _key_of(self, cookie: str, begin: str, signature: str) -> str | None:
+        """The hash of the key that a cookie was given for, if the service still has it."""
+        hashes = dict.fromkeys(self._keys.hashes())
+        before = self._known.get(cookie)  # with many keys it takes long to find
+        found = None
+        for digest in [before] if before in hashes else hashes:
+            if hmac.compare_digest(signature, self._sign("session", begin, digest)):
+                found = digest
+        if found is not None:
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            self._known[cookie] = found
+        return found
 
     def _sign(self, *parts: str) -> str:
         secret = self._secret() or self._own

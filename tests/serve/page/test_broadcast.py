@@ -36,6 +36,7 @@ class Site:
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broadcast, "INTERVAL", 0.01)
+    monkeypatch.setattr(broadcast, "CHECK", 0.01)
 
 
 async def next_of(events: AsyncIterator[bytes]) -> str:

@@ -72,6 +72,8 @@ def test_a_session_expires() -> None:
 def test_a_session_ends_with_its_key() -> None:
     site = Site()
     shop, admin = site.sessions.begin(SHOP), site.sessions.begin(ADMIN)
+    for cookie in (shop, admin):
+        assert site.sessions.viewer(cookie) is not None
     site.rankers["shop"] = RankerSettings(keys=[hashed(OTHER)])
     assert site.sessions.viewer(shop) is None
     assert site.sessions.viewer(admin) is not None

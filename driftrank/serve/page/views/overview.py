@@ -77,7 +77,8 @@ def _verdict(cards: list[_Card]) -> tuple[str, str]:
     if less:
         return "bad", f"{less} of {len(busy)} rankers with traffic earn less than your own order."
     if more == len(busy):
-        return "good", f"All {more} rankers with traffic earn more clicks per list than your own order."
+        all_ = "Both" if more == 2 else f"All {more}"
+        return "good", f"{all_} rankers with traffic earn more clicks per list than your own order."
     if more:
         return "good", f"{more} of {len(busy)} rankers with traffic are certain to earn more than your own order."
     if any(card.earning.kind == "warn" for card in busy):
