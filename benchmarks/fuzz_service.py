@@ -273,6 +273,8 @@ class Malformed:
             ("GET", f"/v1/rankers/{ranker}/events/{query}"), ("GET", f"/v1/rankers/{ranker}/changes?before={query}"),
             ("GET", f"/v1/rankers/{ranker}/top-queries?by={chance.choice(['traffic', 'change', 'loss', '', '%00'])}"),
             ("GET", f"/v1/rankers/{ranker}/queries/{query}?limit=3&sort={chance.choice(['id', 'score', '%ff'])}"),
+            ("GET", f"/v1/rankers/{ranker}/series?step={chance.choice(['minute', 'hour', 'day', ''])}&since={query}"),
+            ("GET", f"/v1/rankers/{ranker}/lists/{query}?limit={chance.choice([1, 0, -1])}"), ("GET", "/v1/overview"),
             ("GET", f"/v1/rankers/{ranker}/operations"), ("GET", "/v1/operations?before=1&limit=1000"),
             ("GET", f"/v1/rankers/{ranker}/queries/{query}"), ("DELETE", f"/v1/rankers/{ranker}/queries/{query}"),
             ("POST", f"/v1/rankers/{ranker}/queries/{query}/reset"),

@@ -505,7 +505,7 @@ class ServiceOverview(Struct, frozen=True, omit_defaults=True):
     version: str  #: of driftrank
     requests: int  #: answered
     errors: int  #: those of them with a status of 500 or above
-    store_bytes: int  #: the size of the store
+    store_bytes: int | None  #: the size of the store; null if it cannot be read
     state_bytes: int  #: memory of learners
     memory_bytes: int | None = None  #: memory of the process, where it can be read
     rank_p50: float | None = None  #: seconds within which half of the rank requests were answered

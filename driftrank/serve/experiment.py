@@ -34,7 +34,7 @@ def experiment_of(ranker: Ranker) -> ExperimentState:
 
 def compared(sums: Experiment, pair: Pair) -> Comparison:
     """A comparison with its intervals, unless these are refused."""
-    since, running = iso(pair.since), not pair.until
+    since, running = _iso(pair.since), not pair.until
     if pair.few:
         return Comparison(pair.arm, pair.baseline, since, pair.lists, refused="few", running=running)
     if _differently_lost(sums.arms[pair.arm], sums.arms[pair.baseline]):
@@ -42,12 +42,12 @@ def compared(sums: Experiment, pair: Pair) -> Comparison:
     return Comparison(
         pair.arm, pair.baseline, since, pair.lists, _interval(pair.estimate(pair.clicks)),
         _interval(pair.estimate(pair.value)) if pair.value != pair.clicks else None,
-        iso(pair.certain) if pair.side else None, pair.needed(), running=running,
+        _iso(pair.certain) if pair.side else None, pair.needed(), running=running,
     )  # fmt: skip
 
 
 def _compared_on(number: int, day: DayPair, pair: Pair) -> Comparison:
-    since = iso(max(pair.since, 86_400.0 * number))
+    since = _iso(max(pair.since, 86_400.0 * number))
     if day.few or pair.few:
         return Comparison(day.arm, day.baseline, since, day.lists, refused="few", running=not pair.until)
     return Comparison(day.arm, day.baseline, since, day.lists, _interval(day.estimate(pair)), running=not pair.until)
@@ -86,8 +86,7 @@ def _by(sums: Experiment) -> Literal["subject", "event", "both"] | None:
     return "event" if not sums.by_subject else "subject" if sums.by_subject == sums.every.lists else "both"
 
 
-def iso(time: float) -> str:
-    """A time to the second."""
+def _iso(time: float) -> str:
     return datetime.fromtimestamp(time, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 

@@ -17,7 +17,7 @@ from driftrank.policies.learner.ranked_items import described_at
 from driftrank.policies.learner.shared_model import Prior
 from driftrank.serve.items import given_items, used_by
 from driftrank.serve.log.description import unpack_description
-from driftrank.serve.reason import interval, reason
+from driftrank.serve.reason import intervals, reason
 from driftrank.serve.service import Service, no_query
 from driftrank.serve.slices import Slices
 from driftrank.serve.state.arms import Arm
@@ -95,10 +95,9 @@ class Introspection:
         if slices.over:
             await slices.pause()
         places = _places(cast(dict[ItemId, Belief], beliefs))
-        states = []
-        for item, b in in_order[offset : offset + limit]:
+        page, states = in_order[offset : offset + limit], []
+        for (item, b), (low, high) in zip(page, intervals([b for _, b in page]), strict=True):
             change = changed.get(item, _NEVER)
-            low, high = interval(b.estimate, b.samples, b.strength) or (None, None)
             state = ItemState(
                 item, _finite(b.estimate), _finite(b.bonus), _finite(b.samples), _finite(b.score),
                 moment(query.last_offered(item)), change.step, b.prior, b.strength, query.places.get(item),

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
 from driftrank.clickmodels.fitting.intervals import wilson
+from driftrank.policies.estimates import Belief
 from driftrank.wire import ItemState
 
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 
 
-def interval(estimate: float | None, samples: float | None, strength: float | None) -> tuple[float, float] | None:
-    """The interval of 95% of an estimate, from its observations and those that its prior is worth; None if the estimate
-    is not a share of clicks, or there is nothing behind it.
+def intervals(beliefs: Sequence[Belief]) -> list[tuple[float | None, float | None]]:
+    """The ends of the interval of 95% of each estimate, from its observations and those that its prior is worth; None
+    if the estimate is not a share of clicks, or there is nothing behind it.
 
-    >>> low, high = interval(0.2, 340.0, None)
-    >>> round(low, 2), round(high, 2)
-    (0.16, 0.25)
+    >>> intervals([Belief(0.2, None, 340.0, 0.2), Belief(None, None, 0.0, 0.5)])
+    [(0.16094, 0.245764), (None, None)]
     """
-    n = (samples or 0.0) + (strength or 0.0)
-    if estimate is None or not 0.0 <= estimate <= 1.0 or n <= 0.0:
-        return None
-    low, high = wilson(estimate * n, n)
-    return round(float(low), 6), round(float(high), 6)
+    estimates = [math.nan if its.estimate is None else its.estimate for its in beliefs]
+    n = np.array([(its.samples or 0.0) + (its.strength or 0.0) for its in beliefs])
+    p = np.array(estimates)
+    low, high = wilson(p * n, n)
+    known = (p >= 0.0) & (p <= 1.0) & (n > 0.0) & np.isfinite(n)
+    ends = zip(np.round(low, 6).tolist(), np.round(high, 6).tolist(), known.tolist(), strict=True)
+    return [(low, high) if known else (None, None) for low, high, known in ends]
 
 
 def reason(item: ItemState, place: int, of: int) -> str:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 import driftrank
 from driftrank.clickmodels.fitting.intervals import wilson
 from driftrank.evaluation.sequences import mixture_width
-from driftrank.serve.experiment import compared, iso
+from driftrank.serve.experiment import compared
 from driftrank.serve.metrics import DELAYS
 from driftrank.serve.service import Service
 from driftrank.serve.state.experiment import Experiment, Pair
@@ -66,32 +64,28 @@ def series_of(ranker: Ranker, step: Step, since: float | None, now: float) -> Se
 
 def _of_arm(name: str, periods: Periods, planned: int) -> ArmSeries:
     counts = {column: periods.counts[:, n].tolist() for n, column in enumerate(COUNTS)}
-    ended = _so_far(periods, "feedback") + _so_far(periods, "silence")
-    squares = np.cumsum(periods.sums[:, SUMS.index("squares")]) + periods.sums_before[SUMS.index("squares")]
-    bands: list[tuple[float | None, ...]] = []
-    before = -1
-    for t, clicks, square in zip(ended.tolist(), _so_far(periods, "clicks").tolist(), squares.tolist(), strict=True):
-        bands.append(bands[-1] if t == before else _band(t, clicks, square, planned))
-        before = t
-    mean, low, high = (list(column) for column in zip(*bands, strict=True))
-    value = [round(x, 6) for x in periods.sums[:, SUMS.index("value")].tolist()]
+    value = np.round(periods.sums[:, SUMS.index("value")], 6).tolist()
+    mean, low, high = _bands(periods, planned)
     return ArmSeries(name, **counts, value=value, mean=mean, low=low, high=high)
 
 
-def _so_far(periods: Periods, column: str) -> NDArray[np.int64]:
-    """The count since the arm began, up to the end of each period."""
-    n = COUNTS.index(column)
-    out: NDArray[np.int64] = np.cumsum(periods.counts[:, n], dtype=np.int64) + periods.counts_before[n]
-    return out
-
-
-def _band(lists: int, clicks: int, squares: float, planned: int) -> tuple[float | None, ...]:
-    """Clicks per list and the ends of its confidence sequence."""
-    if lists < _FEW:
-        return None, None, None
-    mean = clicks / lists
-    half = math.sqrt(max(0.0, squares / lists - mean * mean)) * mixture_width(lists, planned)
-    return round(mean, 6), round(max(0.0, mean - half), 6), round(mean + half, 6)
+def _bands(periods: Periods, planned: int) -> tuple[list[float | None], ...]:
+    """Clicks per list up to the end of each period, and the ends of its confidence sequence."""
+    before = dict(zip(COUNTS, periods.counts_before.tolist(), strict=True))
+    so_far = {
+        name: np.cumsum(periods.counts[:, COUNTS.index(name)], dtype=np.int64) + before[name]
+        for name in ("feedback", "silence", "clicks")
+    }
+    at = SUMS.index("squares")
+    squares = np.cumsum(periods.sums[:, at]) + periods.sums_before[at]
+    ended = so_far["feedback"] + so_far["silence"]
+    few = int(np.searchsorted(ended, _FEW))
+    ended = ended[few:]
+    mean = so_far["clicks"][few:] / ended
+    width = np.array([mixture_width(t, planned) for t in ended.tolist()])
+    half = np.sqrt(np.maximum(0.0, squares[few:] / ended - mean * mean)) * width
+    ends = mean, np.maximum(0.0, mean - half), mean + half
+    return tuple([None] * few + np.round(end, 6).tolist() for end in ends)
 
 
 def _delays(clicks: list[int], wait: float) -> Delays:
@@ -102,12 +96,12 @@ def _delays(clicks: list[int], wait: float) -> Delays:
 
 
 def _gain(sums: Experiment, pair: Pair, since: float) -> Gain:
-    hours = [hour for hour in pair.hours if (hour.hour + 1) * HOUR > since]
     found = compared(sums, pair)
+    hours = [] if found.refused else [hour for hour in pair.hours if (hour.hour + 1) * HOUR > since]
     return Gain(
         pair.arm, pair.baseline, found.since, [HOUR * it.hour for it in hours], [it.lists for it in hours],
         [round(it.difference, 6) for it in hours], [round(it.difference - it.half, 6) for it in hours],
-        [round(it.difference + it.half, 6) for it in hours], iso(pair.certain) if pair.side else None, found.refused,
+        [round(it.difference + it.half, 6) for it in hours], found.certain_since, found.refused,
         not pair.until,
     )  # fmt: skip
 
@@ -155,13 +149,13 @@ def _clickedness(counts: dict[str, int]) -> Clickedness:
 
 
 async def _service(service: Service) -> ServiceOverview:
-    metrics = service.metrics
+    metrics, (size, nodes) = service.metrics, await service.store_use()
     p50, p99 = (metrics.quantile("http_request_duration_seconds", ("rank",), share) for share in (0.5, 0.99))
     return ServiceOverview(
         driftrank.__version__, int(metrics.total("http_requests", lambda labels: True)),
-        int(metrics.total("http_requests", lambda labels: int(labels[1]) >= 500)), service.store.size(),
+        int(metrics.total("http_requests", lambda labels: int(labels[1]) >= 500)), size,
         service.state.queries.nbytes, _resident(), p50, p99, service.problem,
-        [NodeOverview(*node) for node in await service.nodes()],
+        [NodeOverview(*node) for node in nodes],
     )  # fmt: skip
 
 

@@ -334,12 +334,15 @@ class Service:
         found = {it.seq: it for it in (*known.values(), *read.values()) if it is not None}
         return [found[seq] for seq in records if seq in found]
 
-    async def nodes(self) -> list[Node]:
-        """The services that use the store, if several can."""
-        if not isinstance(self.store, SharedStore):
-            return []
-        found: list[Node] = await self._committer.run(self.store.nodes)
-        return found
+    async def store_use(self) -> tuple[int | None, list[Node]]:
+        """The size of the store, and the services that use it if several can; nothing if it cannot be read."""
+        try:
+            size: int = await self._committer.run(self.store.size)
+            if isinstance(self.store, SharedStore):
+                return size, await self._committer.run(self.store.nodes)
+            return size, []
+        except StoreError:
+            return None, []
 
     async def append(self, records: Sequence[NewRecord], *, urgent: bool = False) -> list[Settled]:
         try:

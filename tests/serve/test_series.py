@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from driftrank.serve.log.store.base import StoreError
 from driftrank.serve.query_lists import query_lists
 from driftrank.serve.reason import reason
-from driftrank.serve.series import overview
+from driftrank.serve.series import STEPS, overview, series_of
 from driftrank.serve.state.traffic import LATEST
 from driftrank.serve.times import moment
-from driftrank.wire import ItemState
+from driftrank.wire import ItemState, SeriesState
 from tests.serve.harness import Harness
+from tests.serve.nodes import Node, Nodes
 
 ITEMS = list("abcdef")
 
@@ -46,6 +48,15 @@ def test_an_overview_has_what_its_key_has_access_to(tmp_path: Path) -> None:
         assert [ranker.ranker for ranker in found.rankers] == ["default", "shop"]
         assert found.service is not None
         assert (found.service.errors, found.service.nodes) == (0, [])
+        assert found.service.store_bytes == harness.store.size()
+
+        def broken() -> int:
+            raise StoreError("no such file")
+
+        harness.store.size = broken  # type: ignore[method-assign]
+        found = harness.run(overview(harness.service, None))
+        assert found.service is not None
+        assert found.service.store_bytes is None, "the rest is answered"
 
 
 def test_lists_of_a_query_survive_a_restart(tmp_path: Path) -> None:
@@ -141,3 +152,34 @@ def test_reasons(more: dict[str, object], says: str) -> None:
     known = {"estimate": 0.21, "bonus": None, "samples": 340.0, "score": 0.21, "last_change": None}
     item = ItemState(id="a", last_offered=moment(0.0), **(known | more))  # type: ignore[arg-type]
     assert reason(item, 2, 9) == says
+
+
+# -- several nodes -------------------------------------------------------------------------------------------------
+
+
+def test_every_node_has_the_same(postgres) -> None:
+    ranker = {"policy": "CascadeUCB1", "k": 3, "wait": 600, "holdout": 0.3}
+    with Nodes(postgres.url(), ranker=ranker) as nodes:
+        for n in range(30):
+            nodes.run(nodes[n % 2].list_of(f"q{n % 3}", f"e{n}"))
+            nodes.run(nodes[n // 3 % 2].click(f"e{n}", *([1 + n % 3] if n % 4 else [])))
+        nodes.level()
+
+        def seen(node: Node) -> list[object]:
+            own = node.state.rankers["default"]
+            lists = [nodes.run(query_lists(node, "default", f"q{n}", 20)) for n in range(3)]
+            return [series_of(own, step, None, node.state.clock) for step in STEPS] + lists
+
+        first, second = (seen(nodes[n]) for n in range(2))
+        assert first == second
+        minutes = first[0]
+        assert isinstance(minutes, SeriesState)
+        assert sum(sum(arm.lists) for arm in minutes.arms) == 30
+        nodes.run(nodes[0].maintenance.checkpoint())
+        again = nodes.start(1)  # from the checkpoint; its impressions are read from the log
+        nodes.level()
+        assert seen(again) == first
+        found = nodes.run(overview(again, None)).service
+        assert found is not None
+        assert {node.node for node in found.nodes} == {"n0", "n1"}
+        assert not nodes.differences()
