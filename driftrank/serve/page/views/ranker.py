@@ -13,11 +13,14 @@ from driftrank.serve.page import settings_form
 from driftrank.serve.page.charts import Line, Marker, bars, chart
 from driftrank.serve.page.views.earning import earning
 from driftrank.serve.page.views.looking import Looking
+from driftrank.serve.page.views.timeline import timeline
 from driftrank.serve.series import series_of
 from driftrank.wire import ArmSeries, Delays, Gain, SeriesState
 
 #: rows of tables
 _ROWS = 10
+#: changes that are drawn
+_DRAWN = 200
 _COLOURS = ("c1", "c2", "c3", "c4", "c5", "c6")
 _ENDS = ("feedback", "silence", "dropped", "withdrawn", "late")
 
@@ -62,7 +65,7 @@ async def ranker(looking: Looking) -> dict[str, Any]:
         "positions": _positions(series), "delays": _delays(series.delays), "cut": _cut(series.delays),
         "ends": ends, "ended": sum(ends.values()),
         "explored": _share(series, "explored", "lists"),
-        "changes": changes[:_ROWS], "changes_total": len(changes),
+        "axis": timeline(changes[:_DRAWN], now), "changes": changes[:_ROWS], "changes_total": len(changes),
         "queries": feeds.top_queries(service, name, cast(feeds.By, by), 0, _ROWS),
         "fields": settings_form.FIELDS, "values": settings_form.values(of.settings),
         "others": settings_form.others(of.settings),
@@ -84,7 +87,7 @@ def _clicks(series: SeriesState, window: _Window, changes: Sequence[Any], now: f
             said.append(f"{arm.arm} {last:.3f}")
     markers = [
         Marker(it.time.timestamp(), f"{_clock(it.time)}: users of {it.query!r} changed", "found")
-        for it in changes[:100]
+        for it in changes[:_DRAWN]
     ]
     label = f"Clicks per list by arm, {window.text.lower()}: {', '.join(said) or 'no lists'}."
     middle = datetime.fromtimestamp((begin + end) / 2, UTC)

@@ -89,7 +89,7 @@ def _said(sandbox: Sandbox, found: list[float], now: float) -> str:
         return "It is learning what users like, from their clicks alone."
     noticed = next((time for time in found if time > changed), None)
     if noticed is None:
-        return f"Users changed their minds {now - changed:.0f} s ago; it has not noticed yet."
+        return "Users have changed their minds; it has not noticed yet."
     if rate > 0.85 * sandbox.best:
         return f"It noticed {noticed - changed:.0f} s after users changed their minds, and has recovered."
     return f"It noticed {noticed - changed:.0f} s after users changed their minds, and learns again."
