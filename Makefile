@@ -88,6 +88,10 @@ release-check: .venv/.installed-dev ## build the distributions and the site, and
 	$(PY) -m scripts.docs
 	$(PY) -m scripts.release $(RELEASE)
 
+.PHONY: screenshots
+screenshots: .venv/.installed-dev packages ## pictures of the live page for docs, by Chromium
+	$(PY) scripts/screenshots.py
+
 .PHONY: lock
 lock: ## update the versions in requirements.lock (needs Python 3.11)
 	$${PYTHON:-python3.11} scripts/lock.py

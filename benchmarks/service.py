@@ -193,18 +193,20 @@ async def maximal_rate(port: int, connections: int, seconds: float, requests: It
 
 async def at_a_rate(
     port: int, connections: int, seconds: float, rate: float, requests: Iterator[tuple[bytes, bytes]]
-) -> list[float]:
-    """Latencies in seconds at a given rate of requests, which does not depend on the answers (open loop)."""
-    took: list[float] = []
+) -> tuple[list[float], list[float]]:
+    """Latencies in seconds of rankings and of feedback, sorted, at a given rate of requests, which does not depend on
+    the answers (open loop).
+    """
+    took: tuple[list[float], list[float]] = [], []
     free: asyncio.Queue[Connection] = asyncio.Queue()
     for connection in await connected(port, connections):
         free.put_nowait(connection)
 
     async def play(due: float) -> None:
         connection = await free.get()
-        for request in next(requests):
+        for request, of_kind in zip(next(requests), took, strict=True):
             await connection.ask(request)
-            took.append(time.perf_counter() - due)
+            of_kind.append(time.perf_counter() - due)
             due = time.perf_counter()
         free.put_nowait(connection)
 
@@ -217,7 +219,7 @@ async def at_a_rate(
             sent += 1
         await asyncio.sleep(0.0005)
     await asyncio.gather(*tasks)
-    return sorted(took)
+    return sorted(took[0]), sorted(took[1])
 
 
 def run(work: Callable[..., Any], *args: Any) -> Any:
@@ -271,7 +273,8 @@ def load(
                 found[way][f"requests/s, to those of {other}"] = ratios
         for way, (port, _) in list(ways.items())[1:]:
             rate = statistics.median(rates[way]) / 2
-            took = run(at_a_rate, port, 4 * connections, 2 * seconds, rate, pairs("half", candidates))
+            both = run(at_a_rate, port, 4 * connections, 2 * seconds, rate, pairs("half", candidates))
+            took = sorted([*both[0], *both[1]])
             found[way]["at requests/s"] = [len(took) / (2 * seconds)]
             for part in (50, 99, 99.9):
                 found[way][f"p{part} ms"] = [took[int(len(took) * part / 100)] * 1e3]

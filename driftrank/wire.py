@@ -473,7 +473,7 @@ class Gain(Struct, frozen=True, omit_defaults=True):
     low: list[float]  #: of the band
     high: list[float]  #: of the band
     certain_since: str | None = None  #: the band has been on one side of 0 since then, ISO 8601
-    refused: Literal["few", "lost-feedback"] | None = None  #: as in a comparison
+    refused: Literal["few", "lost-feedback", "pending"] | None = None  #: as in a comparison
     running: bool = True  #: false: one of the arms has no share any more
 
 

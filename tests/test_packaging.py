@@ -119,4 +119,9 @@ def test_wheel_holds_the_package_only(tmp_path: Path) -> None:
     assert "driftrank/policies/forgetting/cascade_swucb.py" in names
     assert {name.split("/")[0] for name in names} == {"driftrank", f"driftrank-{dr.__version__}.dist-info"}
     assert any(name.endswith("licenses/LICENSE") for name in names)
+    page = [
+        path for kind in ("css", "html", "js", "svg") for path in (ROOT / "driftrank/serve/page").rglob(f"*.{kind}")
+    ]
+    assert len(page) > 5
+    assert {path.relative_to(ROOT).as_posix() for path in page} <= set(names)
     assert "License-Expression: Apache-2.0" in metadata

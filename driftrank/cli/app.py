@@ -30,6 +30,7 @@ driftrank simulate         compare policies on simulated users
 driftrank fit LOG          learn your own users from a click log
 driftrank evaluate LOG     what other lists or policies would have earned
 driftrank serve            rankings that learn from clicks, over HTTP
+driftrank demo             the same with simulated users, on a live page
 driftrank COMMAND --help   options and examples
 """
 

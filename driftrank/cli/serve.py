@@ -135,7 +135,7 @@ def _prepare(config: Path | None, options: dict[str, Any]) -> tuple[Any, Callabl
     """The function that serves, and the one that loads its settings."""
     import os
 
-    need("serve", "msgspec", "prometheus_client", "starlette", "uvicorn")
+    need("serve", "jinja2", "msgspec", "prometheus_client", "starlette", "uvicorn")
     from driftrank.serve import app
     from driftrank.serve.logging import set_up_logging
     from driftrank.serve.settings import check_reachable, load_settings

@@ -29,6 +29,8 @@ from driftrank.serve.http.routes import table
 from driftrank.serve.keys import Keys
 from driftrank.serve.log.store.base import open_store
 from driftrank.serve.logging import set_level
+from driftrank.serve.page.routes import Page
+from driftrank.serve.page.sandbox import Sandbox
 from driftrank.serve.rate import Rates
 from driftrank.serve.service import Service
 from driftrank.serve.settings import ServerSettings, reloaded
@@ -47,14 +49,20 @@ def build(
     operations: Sequence[Operation] | None = None,
     *,
     overloaded: Callable[[], bool] = lambda: False,
+    sandbox: Sandbox | None = None,
 ) -> Router:
-    """The web application of a service; ``operations``: by default the whole route table."""
+    """The web application of a service; ``operations``: by default the whole route table, and the live page.
+
+    ``sandbox``: simulated users for the page.
+    """
     keys = Keys(lambda: service.settings, service.ranker_settings)
     rates = Rates(lambda: service.settings.rate)
     routes = [
         Route(entry.path, Endpoint(entry, service, keys, rates), methods=[entry.method], name=entry.handler.__name__)
         for entry in (table() if operations is None else operations)
     ]
+    if operations is None:
+        routes += Page(service, keys, sandbox).routes()
     unmatched = Unmatched(routes, keys)
     everything = Route("/{path:path}", unmatched)
     for route in (*routes, everything):  # names of queries may contain line breaks
@@ -70,10 +78,11 @@ def serve(
     settings: ServerSettings,
     listening: Callable[[str], None] = lambda url: None,
     load: Callable[[], ServerSettings] | None = None,
+    sandbox: Sandbox | None = None,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C. ``listening`` is called with the address as soon as requests are answered.
 
-    ``load`` returns the settings again, at SIGHUP.
+    ``load`` returns the settings again, at SIGHUP. ``sandbox``: simulated users, who come as long as it runs.
     """
     check_workers(settings)
     # the writing thread waits a tenth of a millisecond for a busy event loop, not five
@@ -85,7 +94,7 @@ def serve(
     url = url_of(listener, settings)
     try:
         if settings.workers == 1:
-            _work(settings, listener, lambda: listening(url), load)
+            _work(settings, listener, lambda: listening(url), load, sandbox=sandbox)
         else:
             gc.freeze()  # so that workers share the memory of what is imported
             work = functools.partial(_be_worker, settings, listener, load)
@@ -108,6 +117,7 @@ def _work(
     listening: Callable[[], None],
     load: Callable[[], ServerSettings] | None,
     worker: Worker | None = None,
+    sandbox: Sandbox | None = None,
 ) -> None:
     """Answer requests, as one of several workers or alone."""
     allow_files(settings.max_connections + _OTHER_FILES)
@@ -115,7 +125,7 @@ def _work(
     service = Service(store, settings)
     connections = Connections(lambda: service.settings, service.metrics)
     config = uvicorn.Config(
-        build(service, overloaded=lambda: connections.overloaded),
+        build(service, overloaded=lambda: connections.overloaded, sandbox=sandbox),
         http=functools.partial(Connection, connections=connections),  # type: ignore[arg-type]
         log_config=None, access_log=False, lifespan="off", server_header=False, timeout_graceful_shutdown=_GRACE,
         ws="none", proxy_headers=False, ssl_certfile=settings.tls_cert, ssl_keyfile=settings.tls_key,
@@ -124,7 +134,7 @@ def _work(
     service.url = url_of(listener, settings)
     service.worker = None if worker is None else worker.number
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-        runner.run(_serve(_Server(config, service, load, worker), connections, listener, listening))
+        runner.run(_serve(_Server(config, service, load, worker), connections, listener, listening, sandbox))
 
 
 def _load_tls(config: uvicorn.Config) -> None:
@@ -135,14 +145,16 @@ def _load_tls(config: uvicorn.Config) -> None:
 
 
 async def _serve(
-    server: _Server, connections: Connections, listener: socket.socket, listening: Callable[[], None]
-) -> None:
+    server: _Server, connections: Connections, listener: socket.socket, listening: Callable[[], None],
+    sandbox: Sandbox | None,
+) -> None:  # fmt: skip
     service = server.service
     sweeping = asyncio.create_task(connections.sweep())
     # while the log is replayed requests are answered with 503, so that health checks see a live process; but not by a
     # worker if others answer them
     serving = asyncio.create_task(server.serve([listener]))
     starting = asyncio.create_task(service.start())
+    others = {sweeping, starting}
     try:
         await asyncio.wait({serving, starting}, return_when=asyncio.FIRST_COMPLETED)
         if not starting.done():  # asked to stop during the replay
@@ -156,13 +168,15 @@ async def _serve(
         )
         gc.freeze()  # all of it is long-lived
         server.open.set()
+        if sandbox is not None:
+            others.add(asyncio.create_task(sandbox.run(service)))
         listening()
         await serving
     finally:
-        starting.cancel()
-        sweeping.cancel()
+        for task in others:
+            task.cancel()
         server.should_exit = True
-        await asyncio.gather(serving, starting, return_exceptions=True)
+        await asyncio.gather(serving, *others, return_exceptions=True)
         await service.stop()
 
 

@@ -6,9 +6,9 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:  # ``driftrank key`` works without the serve extra
     from driftrank.serve.settings import ServerSettings
@@ -24,6 +24,13 @@ class Access(Enum):
     GRANTED = "granted"
     MISSING = "missing"  #: a key is required and was not sent
     DENIED = "denied"  #: the key has no access
+
+
+class Rights(NamedTuple):
+    """The access of a key."""
+
+    rankers: frozenset[str] | None  #: that it can read; None: all
+    changes: bool  #: it can change what it reads
 
 
 _GRANTED, _MISSING = Access.GRANTED, Access.MISSING  # looking up enumeration members is slow
@@ -98,7 +105,7 @@ class Keys:
         """
         if presented is None:
             return _GRANTED if self.open else _MISSING
-        everything, owned, any_key = self._look_up(presented, reads)
+        everything, owned, any_key = self._look_up(hashed(presented), reads)
         if everything or not any_key:
             return _GRANTED
         good = not admin and (bool(owned) if ranker is None else ranker in owned)
@@ -108,15 +115,28 @@ class Keys:
         """The rankers that a key has access to; None: all."""
         if presented is None:
             return None if self.open else frozenset()
-        everything, owned, any_key = self._look_up(presented, True)
-        return None if everything or not any_key else frozenset(owned)
+        return self.rights(hashed(presented)).rankers
 
-    def _look_up(self, presented: str, reads: bool) -> tuple[bool, list[str], bool]:
+    def rights(self, digest: str) -> Rights:
+        """The access of the key with this hash."""
+        everything, owned, any_key = self._look_up(digest, True)
+        if not any_key:
+            return Rights(None, True)
+        return Rights(None if everything else frozenset(owned), self._look_up(digest, False)[0])
+
+    def hashes(self) -> Iterator[str]:
+        """The hashes of all keys."""
+        settings = self._settings()
+        yield from settings.admin_keys
+        yield from settings.read_keys
+        for of_ranker in self._rankers().values():
+            yield from of_ranker.keys
+
+    def _look_up(self, digest: str, reads: bool) -> tuple[bool, list[str], bool]:
         """Return whether it has access to everything, the rankers it has access to, and whether there are keys at all.
 
         It is compared with all hashes, each in constant time: the duration does not reveal which one matched.
         """
-        digest = hashed(presented)
         same = hmac.compare_digest
         settings = self._settings()
         everything = False

@@ -151,7 +151,7 @@ class Service:
             ranker = self.state.rankers.get(name)
             # a default ranker that is not in the settings may have been changed by a request
             if ranker is None or (settings != RankerSettings() and _explicit(settings, ranker) != ranker.settings):
-                if name not in self.settings.discard and (lost := self._lost(name, settings)):
+                if name not in self.settings.discard and (lost := self.would_discard(name, settings)):
                     raise ValueError(
                         f"ranker {name}: {lost}; start with --discard {name} to begin again, "
                         "or with the settings that it has"
@@ -675,12 +675,12 @@ class Service:
             and ranker.is_set(_explicit(settings, ranker), settings.policy is not None)
         ):
             return self.info(name)
-        if not discard and (lost := self._lost(name, settings)):
+        if not discard and (lost := self.would_discard(name, settings)):
             raise Refused(409, "Would discard what was learnt", f"{lost}; ?discard=true does it all the same")
         await self.append([self._setting(name, settings, by, undoes)], urgent=True)
         self.log_operation(name, "set", by)
         configured = self.settings.rankers.get(name, RankerSettings())
-        if configured != RankerSettings() and self._lost(name, configured):
+        if configured != RankerSettings() and self.would_discard(name, configured):
             _log.warning("ranker %s: the server's settings differ, and the next start will refuse them", name)
         return self.info(name)
 
@@ -688,11 +688,15 @@ class Service:
         self, name: str, changes: Mapping[str, Any], *, discard: bool = False, by: str = ""
     ) -> RankerInfo:
         """Change some settings of a ranker."""
+        return await self.put_ranker(name, self.patched(name, changes), discard=discard, by=by)
+
+    def patched(self, name: str, changes: Mapping[str, Any]) -> RankerSettings:
+        """The settings that a ranker would have after some changes."""
         ranker = self.ranker(name)
         before = ranker.settings if ranker.chosen else structs.replace(ranker.settings, policy=None)
-        return await self.put_ranker(name, structs.replace(before, **changes), discard=discard, by=by)
+        return structs.replace(before, **changes)
 
-    def _lost(self, name: str, settings: RankerSettings) -> str | None:
+    def would_discard(self, name: str, settings: RankerSettings) -> str | None:
         """The loss of a ranker if it had other settings, as text; None if there is none."""
         ranker = self.state.rankers.get(name)
         discarded = ranker.discarded_by(_explicit(settings, ranker)) if ranker else []

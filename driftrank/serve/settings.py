@@ -36,6 +36,7 @@ __all__ = [
     "ranker_settings",
     "reloaded",
     "size_in_bytes",
+    "written_settings",
 ]
 
 PREFIX = "DRIFTRANK_"
@@ -63,6 +64,8 @@ class ServerSettings:
     durability: Literal["full", "relaxed"] = "full"
     admin_key: str | list[str] | None = None  #: the hash of the key with access to everything, or several
     read_key: str | list[str] | None = None  #: the same for keys that can read everything and change nothing
+    #: signs the sessions of the live page, the same on all nodes; None: a new one at every start, which ends sessions
+    session_secret: str | None = None
     rate: float | None = None  #: requests per second of a key, each of an array counted; beyond that, 429
     rankers: Mapping[str, RankerSettings] = field(default_factory=lambda: {"default": RankerSettings()})
     personalizer: str = "default"  #: the ranker behind the routes of Azure Personalizer
@@ -72,6 +75,7 @@ class ServerSettings:
     body_time: float | str = "30s"  #: for its body
     idle_time: float | str = "75s"  #: of a connection without a request; longer than that of a proxy before it
     max_connections: int = 1000  #: beyond that, the oldest that owe a request are closed
+    max_pages: int = 100  #: live pages that are open at once; more are shown, and not updated
     max_requests: int = 500  #: in progress at once; beyond that, requests are answered 503
     drain: float | str = 0.0  #: how long /readyz is 503 at a stop before connections are refused
     max_items: int = 1000  #: candidates of a ranking
@@ -247,6 +251,17 @@ def ranker_settings(given: Mapping[str, Any]) -> RankerSettings:
     return RankerSettings(**{name: _typed(name, value, _RANKER[name], "") for name, value in given.items()})
 
 
+def written_settings(given: Mapping[str, str]) -> RankerSettings:
+    """The settings of a ranker as people write them, in a form for example.
+
+    >>> written_settings({"k": "3", "holdout": "0.1"}).k
+    3
+    """
+    for name in given:
+        check_known("setting", name, _RANKER)
+    return ranker_settings({name: _from_text(text, _RANKER[name]) for name, text in given.items()})
+
+
 class _Loading:
     """Collects settings from their sources."""
 
@@ -336,7 +351,7 @@ def _typed(name: str, value: Any, hint: Any, place: str) -> Any:
     try:
         return msgspec.convert(value, hint)
     except msgspec.ValidationError:
-        shown = "" if name in ("admin_key", "read_key", "keys") else f"={value!r}"
+        shown = "" if name in ("admin_key", "read_key", "keys", "session_secret") else f"={value!r}"
         before = f"{place}: " if place else ""
         raise ValueError(f"{before}{name}{shown}: must be {_type_name(hint)}") from None
 
@@ -401,6 +416,11 @@ def _text(name: str, value: Any) -> None:
         raise ValueError(f"{name}={value!r}: must not be empty")
 
 
+def _secret(name: str, value: Any) -> None:
+    if not (isinstance(value, str) and len(value) >= 32):  # not in the message: it is a secret
+        raise ValueError(f"{name}: must have at least 32 random characters, as printed by openssl rand -hex 32")
+
+
 def _store(name: str, value: Any) -> None:
     if "://" not in str(value):
         raise ValueError(f"{name}={value!r}: must be of the form 'sqlite:///driftrank.db'")
@@ -450,6 +470,7 @@ _CHECKS: dict[str, Callable[[str, Any], object]] = {
     "durability": lambda name, value: check_choice(name, value, ("full", "relaxed")),
     "admin_key": _hashes,
     "read_key": _hashes,
+    "session_secret": _optional(_secret),
     "rate": _optional(lambda name, value: check_number(name, value, 0, open_low=True)),
     "personalizer": lambda name, value: check_name(value),
     "max_body": size_in_bytes,
@@ -458,6 +479,7 @@ _CHECKS: dict[str, Callable[[str, Any], object]] = {
     "body_time": seconds,
     "idle_time": seconds,
     "max_connections": _at_least(1),
+    "max_pages": _at_least(0),
     "max_requests": _at_least(1),
     "drain": _drain,
     "max_items": _at_least(1),

@@ -22,6 +22,7 @@ class Running:
     """``driftrank serve`` for the length of a ``with`` block. It can be stopped or killed, and started again."""
 
     python = sys.executable
+    command = "serve"
 
     def __init__(self, folder: Path, *options: str, **variables: str) -> None:
         self.folder, self._options, self._variables = folder, options, variables
@@ -55,7 +56,7 @@ class Running:
         self._start()
 
     def _start(self) -> None:
-        command = [self.python, "-m", "driftrank", "serve", "--port", str(self.port), *self._options]
+        command = [self.python, "-m", "driftrank", self.command, "--port", str(self.port), *self._options]
         self._process = subprocess.Popen(
             command, cwd=self.folder, env=OUTSIDE | self._variables, text=True, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

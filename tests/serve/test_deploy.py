@@ -57,7 +57,10 @@ def test_commented_settings_are_the_defaults(tmp_path: Path) -> None:
     uncommented = re.sub(r"^# (\w+ = )", r"\1", server, flags=re.MULTILINE)
     # these have no default that a file could have
     uncommented = re.sub(
-        r"^(admin_key|read_key|rate|socket|tls_cert|tls_key|node) = .*$", "", uncommented, flags=re.MULTILINE
+        r"^(admin_key|read_key|session_secret|rate|socket|tls_cert|tls_key|node) = .*$",
+        "",
+        uncommented,
+        flags=re.MULTILINE,
     )
     path = tmp_path / "driftrank.toml"
     path.write_text(uncommented, "utf-8")

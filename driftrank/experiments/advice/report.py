@@ -131,26 +131,33 @@ def _figures(advice: Advice, folder: Path) -> list[Block]:
     ranked = ", ".join(f"{each.name} {each.gain.value:+.4f}" for each in order)
     models = ", ".join(f"{each.check.model} {each.gain}" for each in advice.models if each.gain is not None)
     shadow = advice.cross_check
+    by_propensities = (
+        ""
+        if shadow is None
+        else f" By propensities (grade B, without the price of exploration): {shadow.difference.value:+.4f}"
+        f" ({shadow.difference.low:+.4f} to {shadow.difference.high:+.4f})."
+    )
     return [
         Heading("Over the log"),
         Picture(
             "over_time",
-            f"Share of lists with a click, from the first list of the log to the last: {advice.name}"
-            f" {series.advised.mean():.3f} on average, what was shown {series.logged.mean():.3f}, the best possible"
-            f" {series.best.mean():.3f}. It starts without any knowledge. Grey bars: queries whose users changed.",
+            "Share of lists with a click, from the first list of the log to the last. The policy starts without any"
+            " knowledge. Grey bars: queries whose users changed.",
+            f"Line chart of the share of lists with a click over the log. Averages: {advice.name}"
+            f" {series.advised.mean():.3f}, what was shown {series.logged.mean():.3f}, the best possible"
+            f" {series.best.mean():.3f}.",
         ),
         Heading("The candidates"),
-        Picture("candidates", f"Gain over what was shown, with its interval, from best to worst: {ranked}."),
+        Picture(
+            "candidates",
+            "Gain over what was shown, with its interval.",
+            f"Bars of the gain of every candidate, from best to worst: {ranked}.",
+        ),
         Heading("By assumption about users"),
         Picture(
             "ladder",
-            f"The same gain by every click model that is plausible: {models}."
-            + (
-                ""
-                if shadow is None
-                else f" By propensities (grade B, without the price of exploration): {shadow.difference.value:+.4f}"
-                f" ({shadow.difference.low:+.4f} to {shadow.difference.high:+.4f})."
-            ),
+            "The same gain by every click model that is plausible, and by propensities where the log has them.",
+            f"Bars of the gain by click model: {models}.{by_propensities}",
         ),
     ]
 

@@ -30,6 +30,19 @@ def check_origin(headers: Mapping[bytes, bytes], settings: ServerSettings) -> No
         raise Refused(403, "Origin refused", detail)
 
 
+def same_origin(headers: Mapping[bytes, bytes]) -> bool:
+    """True if a browser says that a page of this service has sent a request, or nothing says otherwise.
+
+    >>> same_origin({b"sec-fetch-site": b"cross-site"}), same_origin({b"origin": b"http://a", b"host": b"a"})
+    (False, True)
+    """
+    site = headers.get(b"sec-fetch-site")
+    if site is not None:  # a proxy may change the host
+        return site in (b"same-origin", b"none")
+    origin = headers.get(b"origin")
+    return origin is None or origin.partition(b"://")[2] == headers.get(b"host")
+
+
 def _allowed(host: str, settings: ServerSettings) -> bool:
     """True if a Host header names this machine, or a host of the settings."""
     name, local = _name(host)

@@ -1,0 +1,53 @@
+"""Does a ranker earn more than the baseline? The answer, for a glance."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+from driftrank.serve.experiment import compared
+from driftrank.serve.state.ranker import Ranker
+from driftrank.wire import Comparison
+
+
+class Earning(NamedTuple):
+    """A ranker compared with the baseline."""
+
+    kind: str  #: a class: good, bad, warn, none
+    text: str  #: in a few words
+    gain: float | None = None  #: relative to the baseline
+    low: float | None = None  #: of its interval, which holds at all times
+    high: float | None = None
+    since: datetime | None = None  #: certain since then
+    lists: int = 0  #: behind it
+    needed: int | None = None  #: lists until the interval is narrow
+
+
+def earning(ranker: Ranker) -> Earning:
+    """The ranker's own arm, or the arm with the most lists, compared with the baseline."""
+    sums = ranker.experiment
+    pairs = [pair for pair in sums.pairs if pair.lists and not pair.until]
+    if not pairs:
+        if ranker.settings.mode == "shadow":
+            return Earning("none", "shadow: your own order is shown")
+        return Earning("none", "no baseline: set holdout to compare")
+    pair = max(pairs, key=lambda pair: pair.arm == ranker.settings.mode)
+    found = compared(sums, pair)
+    base = sums.arms[pair.baseline]
+    if found.clicks is None or not base.clicks:
+        text = "feedback is lost unevenly: no comparison" if found.refused == "lost-feedback" else "too early to say"
+        return Earning("none", text, lists=found.lists)
+    level = base.clicks / base.lists
+    gain, low, high = (x / level for x in (found.clicks.difference, found.clicks.low, found.clicks.high))
+    since = datetime.fromisoformat(found.certain_since) if found.certain_since else None
+    kind, text = _verdict(found)
+    return Earning(kind, text, gain, low, high, since, found.lists, found.needed)
+
+
+def _verdict(found: Comparison) -> tuple[str, str]:
+    assert found.clicks is not None
+    if found.clicks.low > 0:
+        return "good", "earns more"
+    if found.clicks.high < 0:
+        return "bad", "earns less"
+    return "warn", "not certain yet"

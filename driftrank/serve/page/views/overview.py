@@ -1,0 +1,100 @@
+"""The overview: is it well, and does it earn more than the baseline?"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from driftrank.serve.page.views.earning import Earning, earning
+from driftrank.serve.page.views.looking import Looking
+from driftrank.serve.series import overview as overview_of
+from driftrank.serve.series import series_of
+from driftrank.serve.state.ranker import Ranker
+from driftrank.wire import Overview, RankerOverview
+
+#: failed requests from which on it is not well
+_ERRORS = 0.01
+
+
+class _Card(NamedTuple):
+    """A ranker of the overview."""
+
+    of: RankerOverview
+    mode: str
+    queries: int
+    earning: Earning
+    spark: list[float | None]  #: clicks per list of the last hour, by minutes
+
+
+async def overview(looking: Looking) -> dict[str, Any]:
+    """The visible rankers and, with access to all, the service."""
+    found = await overview_of(looking.service, looking.rankers)
+    now = looking.service.now()
+    cards = [_card(looking.service.ranker(it.ranker), it, now) for it in found.rankers]
+    cards.sort(key=lambda card: (-card.of.lists_day, card.of.ranker))
+    kind, verdict = _verdict(cards)
+    reasons = _reasons(found)
+    if reasons:
+        kind = "bad"
+    return {
+        "cards": cards, "all": found, "now": looking.now, "kind": kind, "verdict": verdict, "reasons": reasons,
+        "lists_hour": sum(it.lists_hour for it in found.rankers),
+        "changes": sum(it.changes_day for it in found.rankers),
+        "explored": _explored(found),
+    }  # fmt: skip
+
+
+def _card(ranker: Ranker, it: RankerOverview, now: float) -> _Card:
+    queries = sum(arm.queries for arm in ranker.every_arm())
+    return _Card(it, ranker.settings.mode, queries, earning(ranker), _spark(ranker, now))
+
+
+def _spark(ranker: Ranker, now: float) -> list[float | None]:
+    arms = [arm for arm in series_of(ranker, "minute", now - 3600, now).arms if arm.arm != "holdout"]
+    clicks = [sum(column) for column in zip(*(arm.clicks for arm in arms), strict=True)]
+    ended = [
+        sum(column) for column in zip(*(arm.feedback for arm in arms), *(arm.silence for arm in arms), strict=True)
+    ]
+    return [c / n if n else None for c, n in zip(clicks, ended, strict=True)]
+
+
+def _explored(found: Overview) -> float | None:
+    lists = sum(it.lists_day for it in found.rankers if it.explored is not None)
+    return sum((it.explored or 0.0) * it.lists_day for it in found.rankers) / lists if lists else None
+
+
+def _verdict(cards: list[_Card]) -> tuple[str, str]:
+    busy = [card for card in cards if card.of.lists_day]
+    if not busy:
+        return "none", "No lists were asked for in the last 24 hours."
+    if len(busy) == 1 and (of := busy[0].earning).gain is not None:
+        name = busy[0].of.ranker
+        if of.kind == "good":
+            return "good", f"{name} earns {of.gain:.0%} more clicks per list than your own order."
+        if of.kind == "bad":
+            return "bad", f"{name} earns {-(of.gain or 0):.0%} fewer clicks per list than your own order."
+        return "warn", f"{name} is not certain to earn more than your own order yet."
+    more, less = (sum(card.earning.kind == kind for card in busy) for kind in ("good", "bad"))
+    if less:
+        return "bad", f"{less} of {len(busy)} rankers with traffic earn less than your own order."
+    if more == len(busy):
+        all_ = "Both" if more == 2 else f"All {more}"
+        return "good", f"{all_} rankers with traffic earn more clicks per list than your own order."
+    if more:
+        return "good", f"{more} of {len(busy)} rankers with traffic are certain to earn more than your own order."
+    if any(card.earning.kind == "warn" for card in busy):
+        return "warn", "No ranker is certain to earn more than your own order yet."
+    return "none", "Nothing to compare with yet: a ranker with the setting holdout says what it earns."
+
+
+def _reasons(found: Overview) -> list[str]:
+    """Why it is not well."""
+    its = found.service
+    if its is None:
+        return []
+    out = [] if its.problem is None else [its.problem]
+    if its.errors > _ERRORS * its.requests:
+        out.append(f"{its.errors:,} of {its.requests:,} requests failed since the start.")
+    out += [
+        f"Node {node.node} has not been heard from for {node.seconds:.0f} s." for node in its.nodes if node.seconds > 30
+    ]
+    return out
