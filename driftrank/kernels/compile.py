@@ -21,6 +21,7 @@ import numpy as np
 from numba.core.target_extension import current_target
 
 from driftrank.kernels.cache import cache_file, held, is_cached, is_stored, write_entry
+from driftrank.kernels.inlining import into_callers
 
 # error_model="numpy": a division needs no test for zero. _nrt=False: arrays are borrowed, never counted (a reference
 # count that the compiler fails to remove costs more than the rest of a step), and kernels cannot allocate.
@@ -52,7 +53,7 @@ class Kernel:
         functools.update_wrapper(self, function)
         self.py_func = function
         self.on_gpu = on_gpu or function
-        self._compiled: Any = numba.njit(**_INNER)(function)
+        self._compiled: Any = numba.njit(**_INNER, **into_callers())(function)
 
     def __call__(self, *arguments: Any) -> Any:
         with np.errstate(all="ignore"):  # as silent as compiled: keys wrap around, x/0 is infinite

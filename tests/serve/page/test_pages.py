@@ -97,7 +97,7 @@ def test_without_a_session_there_is_nothing_but_the_sign_in(browser: Browser, pa
     assert browser.post("/sign-out").status_code == 401
 
 
-@pytest.mark.parametrize("key", ["", "wrong", hashed(ADMIN), SHOP[:-1]])
+@pytest.mark.parametrize("key", ["", "wrong", hashed(ADMIN), SHOP[:-1]], ids=["none", "wrong", "its hash", "cut off"])
 def test_a_wrong_key_is_refused(browser: Browser, key: str) -> None:
     answer = browser.sign_in(key)
     assert answer.status_code == 403

@@ -43,7 +43,9 @@ def test_a_session_has_the_access_of_its_key() -> None:
     assert site.seen(ADMIN).by == f"key {hashed(ADMIN)[7:15]}"
 
 
-@pytest.mark.parametrize("key", [OTHER, "", "x" * 10_000, hashed(ADMIN), "\x00é"])
+@pytest.mark.parametrize(
+    "key", [OTHER, "", "x" * 10_000, hashed(ADMIN), "\x00é"], ids=["another", "none", "long", "its hash", "odd"]
+)
 def test_a_wrong_key_gets_none(key: str) -> None:
     assert Site().sessions.begin(key) is None
 
