@@ -76,7 +76,7 @@ class Scene:
 
 
 class Proxy:
-    """Forwards connections to a port, until it is told to forward nothing: not even that they are closed."""
+    """Forwards connections to a port. While it is not open it forwards nothing, not even that they are closed."""
 
     def __init__(self, port: int) -> None:
         self._to = port
