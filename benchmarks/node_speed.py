@@ -8,10 +8,10 @@ import re
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 
@@ -85,19 +85,42 @@ def _cpu(of: Running | Cluster | None) -> float:
 
 
 def _following(writes: Running, follows: Running, seconds: float) -> dict[str, Any]:
-    """CPU of a node that gets no requests: a second without records, and a record of the other node."""
+    """CPU of a node that gets no requests: of a second without records, of one with hardly any, and of a record."""
     run(maximal_rate, follows.port, 1, 1.0, _batches("held"))
-    began = _cpu(follows)
-    time.sleep(seconds)
-    idle = _cpu(follows) - began
-    out: dict[str, Any] = {"follower": "us of CPU", "a second without records": round(idle / seconds)}
-    for what, queries in (("not held", "other"), ("held", "held")):
-        used, records, began = _cpu(follows), _followed(follows), time.monotonic()
+
+    def few_records() -> None:
+        for _ in range(round(2 * seconds)):
+            run(maximal_rate, writes.port, 1, 0.001, _batches("few", 1))
+            time.sleep(0.5)
+
+    def records(queries: str) -> None:
         run(maximal_rate, writes.port, 2, seconds, _batches(queries))
         time.sleep(0.2)
-        idle_meanwhile = idle / seconds * (time.monotonic() - began)
-        out[what] = round((_cpu(follows) - used - idle_meanwhile) / (_followed(follows) - records), 1)
+
+    time.sleep(1.5)
+    idle, few = _used(follows, lambda: time.sleep(seconds)), _used(follows, few_records)
+    out = {"follower": "us of CPU", "a second without records": round(idle.cpu / idle.seconds)}
+    out["a second with few records"] = round(few.cpu / few.seconds)
+    for what, queries in (("not held", "other"), ("held", "held")):
+        before = _followed(follows)
+        used = _used(follows, lambda queries=queries: records(queries))
+        cost = used.cpu - few.cpu / few.seconds * used.seconds
+        out[what] = round(cost / (_followed(follows) - before), 1)
     return out
+
+
+class _Used(NamedTuple):
+    """Microseconds of CPU, and seconds."""
+
+    cpu: float
+    seconds: float
+
+
+def _used(of: Running, work: Callable[[], None]) -> _Used:
+    """CPU of a node while ``work`` is done."""
+    before, began = _cpu(of), time.monotonic()
+    work()
+    return _Used(_cpu(of) - before, time.monotonic() - began)
 
 
 def _batches(queries: str, size: int = 50) -> Iterator[tuple[bytes, bytes]]:

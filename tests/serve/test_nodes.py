@@ -254,6 +254,21 @@ def test_a_snapshot_ahead_of_a_node_is_waited_for(nodes):
     b._follower._exchange = type(b._follower)._exchange.__get__(b._follower)
 
 
+def test_a_log_that_nobody_writes_to_is_read_less_often(nodes):
+    a, b = nodes[0]._follower, nodes[1]._follower
+    a._in_use, b._in_use = time.monotonic() + 60, time.monotonic() - 60
+    assert (a.pause, b.pause) == (0.005, 0.05)
+    now = a._in_use = b._in_use = time.monotonic()
+    nodes.run(nodes[0].list_of("q"))
+    nodes.run(_until(lambda: a._in_use > now < b._in_use))  # one wrote, the other read
+
+
+async def _until(true):
+    async with asyncio.timeout(30):
+        while not true():
+            await asyncio.sleep(0.01)
+
+
 async def _go_on(node):
     for n in range(6, 9):
         await node.list_of("q", f"e{n}")
