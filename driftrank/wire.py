@@ -9,6 +9,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+#: headers for services that share a store: of requests that belong together, for load balancers; of an answer, the last
+#: record that it was made after; of a request, the record that it is to be answered after
+ROUTE_HEADER, SEQ_HEADER, AFTER_HEADER = "X-Driftrank-Route", "X-Driftrank-Seq", "X-Driftrank-After"
+
 #: a time: ISO 8601, UTC
 Moment = Annotated[datetime, Meta(tz=True)]
 

@@ -11,7 +11,17 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from ..wire import Counted, Feedback, FeedbackResult, RankRequest, RankResponse, route_in
+from ..wire import (
+    AFTER_HEADER,
+    ROUTE_HEADER,
+    SEQ_HEADER,
+    Counted,
+    Feedback,
+    FeedbackResult,
+    RankRequest,
+    RankResponse,
+    route_in,
+)
 from . import calls
 from .breaker import Breaker
 from .calls import Call
@@ -159,7 +169,7 @@ class Core:
             else:
                 again = attempts.answered(status, headers, body)
                 if again is None:
-                    self._seq = max(self._seq, int(headers.get("x-driftrank-seq", 0)))
+                    self._seq = max(self._seq, int(headers.get(SEQ_HEADER.lower(), 0)))
                     return call.read(status, body, attempts.repeated)
                 wait = again
             self._nodes.failed(node)
@@ -169,9 +179,9 @@ class Core:
                 await self._runtime.sleep(wait)
 
     def _headers(self, call: Call[Any]) -> dict[str, str]:
-        headers = {"X-Driftrank-Route": call.route} if call.route else {}
+        headers = {ROUTE_HEADER: call.route} if call.route else {}
         if self._seq:
-            headers["X-Driftrank-After"] = str(self._seq)
+            headers[AFTER_HEADER] = str(self._seq)
         return headers
 
     async def _send_all(self, parts: Iterable[Call[Counted]]) -> Counted:

@@ -199,6 +199,7 @@ class _Server(uvicorn.Server):
         if worker is None or worker.alone:
             self.open.set()
         self._worker = worker
+        self._asked: set[str] = set()  # who has asked to stop
         self._load = load
         self._reloading: asyncio.Task[None] | None = None
 
@@ -217,7 +218,10 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
-        handlers = {signal.SIGINT: self._stop, signal.SIGTERM: self._stop}
+        handlers: dict[signal.Signals, Callable[[], None]] = {
+            signal.SIGINT: self._stop,
+            signal.SIGTERM: self._stop,
+        }
         if hasattr(signal, "SIGHUP"):
             handlers[signal.SIGHUP] = self._reload
         try:
@@ -238,23 +242,25 @@ class _Server(uvicorn.Server):
                 loop.remove_reader(self._worker.link)
 
     def _told(self, link: socket.socket) -> None:
-        """Read what the supervisor sends. It may have got a signal that all processes got: one is enough."""
+        """Read what the supervisor sends."""
         message = link.recv(100)
+        if not message:  # it has ended
+            asyncio.get_running_loop().remove_reader(link)
         if RELOAD in message:
             self._reload()
-        if not message:
-            asyncio.get_running_loop().remove_reader(link)
-        if (not message or STOP in message) and not self.service.draining:
-            self._stop()
+        if not message or STOP in message:
+            self._stop("supervisor")
         if STOP_NOW in message:
-            self.service.draining = True
-            self._stop()
+            self._stop_now()
 
-    def _stop(self) -> None:
+    def _stop(self, asked_by: str = "signal") -> None:
+        # a signal to all processes also comes by the supervisor: that is one request to stop
+        if asked_by in self._asked:
+            self._stop_now()
+            return
+        self._asked.add(asked_by)
         service = self.service
-        if service.draining:  # the second signal: at once
-            self._close()
-            self.force_exit = True
+        if service.draining:
             return
         service.draining = True
         drain = service.settings.drain_seconds if service.ready else 0.0
@@ -263,6 +269,12 @@ class _Server(uvicorn.Server):
             asyncio.get_running_loop().call_later(drain, self._close)
         else:
             self._close()
+
+    def _stop_now(self) -> None:
+        """Do not wait for requests: the second signal."""
+        self.service.draining = True
+        self._close()
+        self.force_exit = True
 
     def _close(self) -> None:
         self.service.stopping = True

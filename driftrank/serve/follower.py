@@ -37,6 +37,10 @@ _MAX_LOADS = 64
 #: seconds until a store that failed is tried again
 _RETRY = 0.2
 
+#: seconds without anything to read or write after which the log is read less often, and how much less: a look costs a
+#: third of a millisecond of CPU
+_QUIET, _SLOWER = 1.0, 10
+
 #: seconds without reading the log after which a service is not ready
 _LATE = 2.0
 
@@ -70,7 +74,7 @@ class Follower(Committer):
     followed
         Called with the number of records of others that were folded.
     poll
-        Seconds between looks at the log, if there is nothing to write.
+        Seconds between looks at the log, if there is nothing to write; ten times as many if nobody has written lately.
     """
 
     def __init__(
@@ -90,6 +94,7 @@ class Follower(Committer):
         self.offset = 0.0  #: of the clock of the store
         self._compared = False  # the offset is known
         self.at = monotonic()  #: when the log was last read to its end
+        self._in_use = self.at  # when there was last anything to read or to write
         self.begun_again = 0
 
     # -- requests --------------------------------------------------------------------------------------------------
@@ -139,6 +144,11 @@ class Follower(Committer):
         """A message if the log was not read for a while."""
         age = monotonic() - self.at
         return f"the log was last read {age:.1f} s ago" if age > _LATE else None
+
+    @property
+    def pause(self) -> float:
+        """Seconds until the next look at the log, if nobody asks for anything."""
+        return self._poll if monotonic() < self._in_use + _QUIET else self._poll * _SLOWER
 
     @property
     def doubts(self) -> int:
@@ -194,7 +204,7 @@ class Follower(Committer):
     async def _go(self) -> None:
         while True:
             if not (self._waiting or self._wanted or self._asked):
-                timer = self._loop.call_later(self._poll, self._wake.set)
+                timer = self._loop.call_later(self.pause, self._wake.set)
                 await self._wake.wait()
                 timer.cancel()
             self._wake.clear()
@@ -250,6 +260,8 @@ class Follower(Committer):
         self._answer(asked, taken.found)
         await self._install(keys, wanted, taken.loaded)
         self.at = monotonic()
+        if entries or wanted or asked or taken.others:
+            self._in_use = self.at
         if entries:
             self._committed(len(entries), took)
         if taken.others:

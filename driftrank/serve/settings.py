@@ -92,7 +92,9 @@ class ServerSettings:
     workers: int = 1  #: processes that answer requests, if the store allows several
     discard: list[str] = field(default_factory=list)  #: rankers that may begin again if their settings require it
     node: str | None = None  #: the name of this service among those that share a store; None: its host and port
-    follow: float | str = 0.005  #: how often to look for records of other services, if there are none of its own
+    #: how often to look for records of other services, if there are none of its own; ten times as seldom if there were
+    #: none for a second
+    follow: float | str = 0.005
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     access_log: bool = False  #: log every request; failed ones are always logged
 

@@ -21,6 +21,7 @@ from driftrank.serve.http.problems import Refused, document
 from driftrank.serve.log.store.base import StoreError
 from driftrank.serve.logging import REQUEST_ID, TRACE
 from driftrank.serve.service import Service
+from driftrank.wire import AFTER_HEADER, SEQ_HEADER
 
 _SANE_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 _TRACE = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]{1,200})?")
@@ -31,6 +32,7 @@ _PERSONALIZER = ("/personalizer/", "//personalizer/")
 #: Versions of Personalizer with the rank, reward and activate of 1.0; the last one is not named in the path. SDKs
 #: write two slashes if the endpoint ends in one, as Azure's do.
 _SAME = re.compile(r"/{1,2}personalizer/(?:v1\.0/|v1\.1-preview(?:\.\d)?/)?((?:rank|events/.*)\Z)", re.DOTALL)
+_SEQ, _AFTER = SEQ_HEADER.lower().encode(), AFTER_HEADER.lower().encode()
 _log = logging.getLogger("driftrank.serve")
 
 
@@ -74,7 +76,7 @@ class Gate:
                 # a new list: a route may use the same one again
                 message["headers"] = [*message.get("headers", ()), *more]
                 if self._service.position is not None:
-                    message["headers"].append((b"x-driftrank-seq", b"%d" % self._service.position))
+                    message["headers"].append((_SEQ, b"%d" % self._service.position))
                 if self._service.draining:  # the client comes back to another process
                     message["headers"].append((b"connection", b"close"))
             await send(message)
@@ -86,7 +88,7 @@ class Gate:
                 self._metrics.add("requests_refused", ("overload",))
                 detail = "too many requests in progress (max_requests)"
                 raise Refused(503, "Overloaded", detail, {"Retry-After": "1"})
-            after = headers.get(b"x-driftrank-after", b"")
+            after = headers.get(_AFTER, b"")
             if after.isdigit() and len(after) < 20:
                 await self._service.reach(int(after))
             await self._app(scope, receive, answer)

@@ -1,0 +1,138 @@
+"""Examples of several nodes in deploy/ that nothing here can start fit the service: names, ports, paths, settings."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from driftrank.serve.app import _GRACE
+from driftrank.serve.http.operation import Need
+from driftrank.serve.http.routes import table
+from driftrank.serve.keys import new_key
+from driftrank.serve.log.store.base import store_at
+from driftrank.serve.log.store.shared import SharedStore
+from driftrank.serve.settings import ServerSettings, check_reachable, load_settings
+from driftrank.wire import ROUTE_HEADER
+from tests.postgres import Cluster
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+PORT = ServerSettings().port
+#: paths that need no key
+OPEN = {entry.path for entry in table() if entry.need is Need.NOTHING and entry.method == "GET"}
+
+
+def parsed(name: str) -> list[Any]:
+    return list(yaml.safe_load_all((DEPLOY / name).read_text("utf-8")))
+
+
+def server_settings(environ: dict[str, str]) -> ServerSettings:
+    """The settings of a container; they load, and others may reach it."""
+    settings = load_settings(environ=environ)
+    check_reachable(settings)
+    assert settings.public
+    assert issubclass(store_at(settings.store), SharedStore)
+    return settings
+
+
+def test_every_balancer_hashes_the_header_that_clients_send() -> None:
+    nginx, haproxy = ((DEPLOY / name).read_text("utf-8") for name in ("nginx.conf", "haproxy.cfg"))
+    assert f"$http_{ROUTE_HEADER.lower().replace('-', '_')}" in nginx
+    assert f"balance hdr({ROUTE_HEADER})" in haproxy
+    (check,) = re.findall(r"option httpchk GET (\S+)", haproxy)
+    assert check in OPEN
+
+
+def test_envoy() -> None:
+    (config,) = parsed("envoy.yaml")
+    (listener,), (cluster,) = config["static_resources"]["listeners"], config["static_resources"]["clusters"]
+    manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
+    assert manager["@type"].endswith(".v3.HttpConnectionManager")
+    assert manager["http_filters"][-1]["name"] == "envoy.filters.http.router"  # must be the last one
+    (host,) = manager["route_config"]["virtual_hosts"]
+    route = host["routes"][0]["route"]
+    assert route["cluster"] == cluster["name"] == cluster["load_assignment"]["cluster_name"]
+    assert route["hash_policy"] == [{"header": {"header_name": ROUTE_HEADER.lower()}}]
+    assert set(route["retry_policy"]["retriable_status_codes"]) == {502, 503}
+    assert "retriable-status-codes" in route["retry_policy"]["retry_on"].split(",")
+    assert cluster["lb_policy"] in ("RING_HASH", "MAGLEV")  # others ignore the policy of hashes
+    assert cluster["health_checks"][0]["http_health_check"]["path"] == "/readyz"
+    endpoints = cluster["load_assignment"]["endpoints"][0]["lb_endpoints"]
+    ports = [one["endpoint"]["address"]["socket_address"]["port_value"] for one in endpoints]
+    assert ports == [PORT] * len(ports) != []
+
+
+def test_kubernetes() -> None:
+    deployment, service, budget = parsed("kubernetes.yaml")
+    assert [it["kind"] for it in (deployment, service, budget)] == ["Deployment", "Service", "PodDisruptionBudget"]
+    template = deployment["spec"]["template"]
+    labels = template["metadata"]["labels"]
+    assert deployment["spec"]["selector"]["matchLabels"] == labels == service["spec"]["selector"]
+    assert budget["spec"]["selector"]["matchLabels"] == labels
+    (container,) = template["spec"]["containers"]
+    secrets = {"store": "postgresql://driftrank@db/driftrank", "admin-key": new_key()[0]}
+    environ = {}
+    for variable in container["env"]:
+        given = variable.get("valueFrom", {})
+        environ[variable["name"]] = variable.get("value") or secrets.get(
+            given.get("secretKeyRef", {}).get("key"), "pod"
+        )
+    settings = server_settings(environ)
+    assert settings.node == "pod"
+    (port,) = container["ports"]
+    assert port["containerPort"] == settings.port == service["spec"]["ports"][0]["port"]
+    ready, alive = container["readinessProbe"], container["livenessProbe"]
+    assert (ready["httpGet"], alive["httpGet"]) == (
+        {"path": "/readyz", "port": settings.port}, {"path": "/healthz", "port": settings.port}
+    )  # fmt: skip
+    assert {"/readyz", "/healthz"} <= OPEN
+    # traffic stops before connections are refused, and all of it ends before the process is killed
+    assert ready["periodSeconds"] * ready["failureThreshold"] < settings.drain_seconds
+    assert settings.drain_seconds + _GRACE < template["spec"]["terminationGracePeriodSeconds"]
+
+
+def test_compose() -> None:
+    (config,) = parsed("compose.yaml")
+    services = config["services"]
+    for service in services.values():
+        assert set(service.get("depends_on", ())) <= services.keys()
+        for volume in service.get("volumes", ()):
+            source = volume.split(":")[0]
+            assert (DEPLOY / source).is_file() if source.startswith("./") else source in config["volumes"]
+    nodes = [name for name in services if name.startswith("node")]
+    balanced = re.findall(r"^ +server \S+ (\S+):(\d+)", (DEPLOY / "haproxy.cfg").read_text("utf-8"), re.MULTILINE)
+    assert balanced == [(node, str(PORT)) for node in nodes]
+    for node in nodes:
+        environ = {name: str(value) for name, value in services[node]["environment"].items()}
+        settings = server_settings(environ | {"DRIFTRANK_ADMIN_KEY": new_key()[0]})
+        hosts = re.fullmatch(r"postgresql://(\w+):(\w+)@(.*)/(\w+)", settings.store)
+        assert hosts is not None
+        database = services["primary"]["environment"]
+        assert hosts[3].split(",") == ["primary", "standby"]
+        assert [hosts[n] for n in (1, 2, 4)] == [
+            database[f"POSTGRES_{name}"] for name in ("USER", "PASSWORD", "DB")
+        ]  # fmt: skip
+
+
+def test_the_standby_of_compose(postgres: Cluster) -> None:
+    """A database is made, the script runs, a standby with the name of compose joins: commits wait for that one."""
+    (config,) = parsed("compose.yaml")
+    command = shlex.split(config["services"]["standby"]["command"])
+    assert command[:2] == ["sh", "-c"]
+    (name,) = re.findall(r"application_name=(\w+)", command[2])
+    with Cluster() as primary:
+        environ = {"PGDATA": primary.data, "POSTGRES_USER": "driftrank"}
+        subprocess.run(["sh", "-eu", str(DEPLOY / "replication.sh")], env=environ, check=True)
+        primary.stop()
+        primary.start()
+        assert primary.run("SHOW synchronous_standby_names") == [(f"ANY 1 ({name})",)]
+        assert primary.run("SELECT count(*) FROM pg_hba_file_rules WHERE error IS NOT NULL") == [(0,)]
+        rules = "SELECT count(*) FROM pg_hba_file_rules WHERE 'replication' = ANY(database) AND address = 'all'"
+        assert primary.run(rules) == [(1,)]
+        with Cluster(primary=primary):  # its application_name is standby, too
+            primary.run("CREATE TABLE waits()")
+            assert primary.run("SELECT sync_state FROM pg_stat_replication") == [("quorum",)]
