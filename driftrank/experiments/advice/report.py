@@ -207,8 +207,9 @@ def _how(advice: Advice) -> list[Block]:
         Heading("How this was found"),
         Text(
             "Click models were fitted to the log between the changes of its items. In a simulation of these users every"
-            " candidate ran from nothing for as many lists as the log has. The candidate was chosen on one half of the"
-            f" queries and measured on the other. The interval comes from {advice.repetitions} logs per model that were"
-            " drawn from the fit, with which everything was done again; it spans all plausible models."
+            " candidate ran from nothing for as many lists as the log has, with the items that were shown. The"
+            f" candidate was chosen on one half of the queries and measured on the other. The interval comes from"
+            f" {advice.repetitions} logs per model that were drawn from the fit, with which everything was done again;"
+            " it spans all plausible models."
         ),
     ]
