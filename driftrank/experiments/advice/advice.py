@@ -72,6 +72,19 @@ class ModelResult:
 
 
 @dataclass(frozen=True)
+class Variety:
+    """The lists that were shown for a query."""
+
+    query: str
+    lists: int
+    different: int  #: of them, in their first k positions
+    items: int  #: that were shown
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"query": self.query, "lists": self.lists, "different": self.different, "items": self.items}
+
+
+@dataclass(frozen=True)
 class Loser:
     """A query that would lose clicks, by more than the error of its gain."""
 
@@ -131,6 +144,7 @@ class Advice:
     span: tuple[Any, Any]
     seed: int
     budget: float
+    shown: tuple[Variety, ...]  #: of the most frequent queries
     series: Series | None = field(default=None, repr=False)
 
     @property
@@ -194,6 +208,7 @@ class Advice:
             "model": self.model, "refused": [refusal.to_dict() for refusal in self.refused],
             "against": list(self.against), "next": None if self.next is None else self.next.to_dict(),
             "losers": [{"query": each.query, "gain": each.gain, "lists": each.lists} for each in self.losers],
+            "shown": [each.to_dict() for each in self.shown],
             "candidates": [each.to_dict() for each in self.candidates],
             "models": [each.to_dict() for each in self.models],
             "checks": [check.to_dict() for check in self.checks.checks],

@@ -25,6 +25,7 @@ from driftrank.experiments.advice.advice import (
     Loser,
     ModelResult,
     Series,
+    Variety,
 )
 from driftrank.experiments.advice.bootstrap import Errors, repeat
 from driftrank.experiments.advice.candidates import ORDER, Candidate
@@ -59,6 +60,8 @@ _UNKNOWN = 0.05
 #: parts of the work, in percent: reading and checks, click models, candidates, repetitions
 _READING, _MODELS, _CANDIDATES, _REPETITIONS = 5, 15, 10, 70
 _BAR = "advise"
+#: queries whose lists are described
+_NAMED = 10
 
 
 def advise(
@@ -242,6 +245,7 @@ class _Study:
             **unknown | found, source=rows.log.source, checks=self.checks, k=self.k, lists=rows.lists, used=used,
             queries=len(rows.queries), used_queries=len(self.tables), logged=earned / used, span=rows.log.span(),
             changes=sum(len(drift.changes) for drift in self.drifts), seed=self.seed, budget=self.effort.budget,
+            shown=tuple(_variety(table, self.k) for table in self.tables[:_NAMED]),
         )  # fmt: skip
 
     def _not_top_down(self) -> list[Refusal]:
@@ -339,6 +343,11 @@ class _Notes:
         if self.study.chosen[self.trial].name == ORDER:
             out.append("A fixed order does not follow users who change.")
         return tuple(out)
+
+
+def _variety(table: QueryTable, k: int) -> Variety:
+    different = len(np.unique(table.slots[:, :k], axis=0))
+    return Variety(str(table.query), len(table), different, len(table.items))
 
 
 def _with_items(refusal: Refusal, tables: Sequence[QueryTable]) -> Refusal:

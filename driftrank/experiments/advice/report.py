@@ -102,7 +102,16 @@ def _percent(advice: Advice) -> str:
 def _against(advice: Advice) -> list[Block]:
     if advice.verdict == REFUSED:
         texts = [f"{refusal.text} (`{refusal.code}`)" for refusal in advice.refused]
-        return [Heading("Why not"), Bullets(texts)]
+        rows = [(each.query, each.lists, each.different, each.items) for each in advice.shown]
+        columns = ("query", "lists", "different lists", "items shown")
+        return [
+            Heading("Why not"),
+            Bullets(texts),
+            Plain(Table(columns, rows, (None, ",.0f", ",.0f", ",.0f"))),
+            Text(
+                f"Different lists: in their first {advice.k} positions. Items that were not shown are unknown.", "note"
+            ),
+        ]
     return [Heading("What speaks against it"), Bullets(advice.against or ["Nothing that this log shows."])]
 
 

@@ -135,6 +135,7 @@ def test_fixed_logging_is_refused(fixed: Path, tmp_path: Path, capsys: pytest.Ca
     assert found["refused"][0]["code"] == "fixed-logging"
     assert "lists that vary at the same time" in found["refused"][0]["text"]
     assert found["next"]["lists"] > 1000
+    assert {(each["different"], each["items"]) for each in found["shown"]} == {(1, 3)}
     assert run(["advise", str(fixed), "--k", "2", "--report", str(tmp_path / "report")]) == 3
     shown = capsys.readouterr().out
     assert shown.startswith("No advice (fixed-logging). Every visitor for")
@@ -263,3 +264,9 @@ def test_work_follows_from_the_budget() -> None:
     assert effort("5m").repetitions(200_000) >= 8
     assert effort("5m").repetitions(1000) == 20
     assert effort("1s").lists == 2000
+
+
+def test_a_query_with_too_many_lists_is_cut(log: Path) -> None:
+    [table] = read_tables(dr.logs.open_log(log), 10, 2, 500)
+    assert (len(table), len(table.time)) == (500, 500)
+    assert table.time[-1] > 4900
