@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from driftrank import __version__
@@ -163,7 +164,7 @@ class Advice:
             serving |= {"planned": self.next.lists, "explore": self.next.explore}
         known = RankerSettings.__struct_fields__  # of this version of the service
         kept = {name: value for name, value in serving.items() if name in known}
-        return write_toml({}, f"{MARK}\n{self.lead()}") + f"[rankers.{ranker}]\n" + write_toml(kept)
+        return write_toml({}, "\n".join([MARK, *wrap(self.lead(), 100)])) + f"[rankers.{ranker}]\n" + write_toml(kept)
 
     @property
     def name(self) -> str:

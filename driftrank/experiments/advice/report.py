@@ -119,13 +119,20 @@ def _next(advice: Advice) -> list[Block]:
     if advice.next is None:
         return []
     way = advice.next
-    steps = [
-        f"Serve {advice.name} (`driftrank serve` with the settings below), with `holdout = {way.holdout:g}`: that"
-        " share of the lists keeps the present order, for comparison.",
-        f"With `explore = {way.explore:g}` lists vary a little around the order, and the log has their probabilities.",
-        f"After about {way.lists:,} lists the comparison is exact to ±{way.within:g} clicks per list, however often you"
-        " look at it.",
-    ]
+    vary = (
+        f"With `explore = {way.explore:g}` lists vary a little around the order, and the log has their probabilities."
+    )
+    compare = (
+        f"`holdout = {way.holdout:g}` keeps the present order in that share of the lists. After about {way.lists:,}"
+        f" lists the comparison is exact to ±{way.within:g} clicks per list, however often you look at it."
+    )
+    steps = [f"Serve {advice.name}: `driftrank serve` with the settings below.", vary, compare]
+    if advice.verdict != USE:
+        steps = [
+            f"Run `driftrank serve` with the settings below: users see the present order, and {advice.name} learns.",
+            vary,
+            'Ask again with the new log; or try it with some of the users: `mode = "live"` and a holdout. ' + compare,
+        ]
     return [Heading("To be sure"), Bullets(steps)]
 
 

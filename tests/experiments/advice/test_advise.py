@@ -140,7 +140,10 @@ def test_fixed_logging_is_refused(fixed: Path, tmp_path: Path, capsys: pytest.Ca
     shown = capsys.readouterr().out
     assert shown.startswith("No advice (fixed-logging). Every visitor for")
     assert "To know: serve PriorRegimeTS with explore = 0.5" in shown
-    assert "No advice from this log" in (tmp_path / "report" / "report.html").read_text()
+    page = (tmp_path / "report" / "report.html").read_text()
+    assert "No advice from this log" in page
+    assert "users see the present order, and PriorRegimeTS learns" in page
+    assert load_settings(tmp_path / "report" / "driftrank.toml").rankers["default"].mode == "shadow"
 
 
 def test_a_wrong_model_gives_no_number(tmp_path: Path) -> None:
