@@ -233,7 +233,7 @@ def _values(**gains: float) -> np.ndarray:
         ({"a": -0.1, "b": 0.05, "c": 0.10, "d": 0.02}, 3),
         ({"a": -0.1, "b": 0.05, "c": 0.10, "d": 0.1001}, 3),  # the simpler of two that are as good
         ({"a": -0.1, "b": 0.05, "c": 0.10, "d": 0.15}, 4),
-        ({"a": -0.1, "b": -0.05, "c": -0.04, "d": -0.05}, 0),  # keep
+        ({"a": -0.1, "b": -0.05, "c": -0.049, "d": -0.05}, 2),  # all lose: the default is what is measured
         ({"a": 0.2, "b": 0.05, "c": 0.06, "d": 0.05}, 1),
     ],
 )
@@ -244,9 +244,8 @@ def test_choice(gains: dict[str, float], expected: int) -> None:
 def test_every_plausible_model_must_agree() -> None:
     good, bad = _values(a=-0.1, b=0.05, c=0.10, d=0.02), _values(a=-0.1, b=0.05, c=0.03, d=0.02)
     assert choose([good, bad], LISTS, FOUR) == 2
-    worse = _values(a=-0.1, b=-0.05, c=-0.06, d=-0.07)
-    assert choose([good, worse], LISTS, FOUR) == 0
-    assert choose([good, worse], LISTS, FOUR, keep=False) == 2
+    better = _values(a=-0.1, b=0.05, c=0.08, d=0.02)
+    assert choose([good, better], LISTS, FOUR) == 3
 
 
 def test_choice_and_measurement_use_different_queries() -> None:
