@@ -1,6 +1,6 @@
 """Advice on generated logs of known truth: is the policy the best one, does the interval hold the gain, is it refused?
 
-    python benchmarks/advice.py [--logs 30] [--first 0] [--processes N] [--queries 30] [--lists 2000] [--budget 1m]
+    python benchmarks/advice.py [--logs 30] [--first 0] [--processes N] [--queries 30] [--lists 1600] [--budget 1m]
 
 Users of all seven click models, four kinds of change (none, abrupt, random breaks, drift) and three kinds of logging
 (shuffled lists, neighbours exchanged at random, one fixed list), in turn: with 84 logs every combination occurs once.
@@ -67,12 +67,10 @@ def truth(env: Environment, log: Any, seed: int) -> tuple[dict[str, float], floa
     queries, values = [], []
     for table in tables:
         starts, alphas, _ = env.stretches(len(table), table.query, 0, seed)
-        slots = [item % 1000 for item in table.items]
-        missing = [slot for slot in range(alphas.shape[1]) if slot not in slots]  # never shown, but candidates
-        items = (*table.items, *missing)
+        slots = [item % 1000 for item in table.items]  # candidates are the items that were shown
         own = DriftingQuery(
-            table.query, items, tuple(int(step) - 1 for step in starts[1:]), alphas[:, [*slots, *missing]],
-            env.users(table.query), np.arange(len(items)),
+            table.query, table.items, tuple(int(step) - 1 for step in starts[1:]), alphas[:, slots],
+            env.users(table.query), np.arange(len(slots)),
         )  # fmt: skip
         queries.append(own)
         values.append(prefix_values(own, table.slots, table.segment_of(own.after), K))
@@ -97,6 +95,8 @@ def trial(task: tuple[int, argparse.Namespace]) -> dict[str, Any]:
         log = dr.logs.open_log(path)
         values, keep = truth(env, log, seed)
         advice = dr.advise(log, k=K, budget=options.budget, seed=seed)
+    if advice.used < advice.lists:
+        raise ValueError(f"budget={options.budget!r}: must suffice for all lists, or the truth is of other queries")
     best = max(values, key=lambda name: values[name])
     used = advice.policy or KEEP
     return {
@@ -149,7 +149,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--queries", type=int, default=30)
-    parser.add_argument("--lists", type=int, default=2000, help="per query")
+    parser.add_argument("--lists", type=int, default=1600, help="per query; the budget must suffice for all of them")
     parser.add_argument("--budget", default="1m")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()

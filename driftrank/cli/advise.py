@@ -57,7 +57,7 @@ def advise(
     \b
     driftrank advise log.parquet --k 3
     driftrank advise log.parquet --k 3 --out driftrank.toml --report out/advice
-    driftrank advise log.parquet --policy CascadeSWUCB:window=24h --budget 20m --json
+    driftrank advise log.parquet --policy CascadeSWUCB:window=500 --budget 20m --json
     """
     from driftrank.cli._output import show_json
     from driftrank.cli.log._columns import columns_of

@@ -29,6 +29,7 @@ driftrank reproduce        the paper's figures and tables, in a few minutes
 driftrank simulate         compare policies on simulated users
 driftrank fit LOG          learn your own users from a click log
 driftrank evaluate LOG     what other lists or policies would have earned
+driftrank advise LOG       which policy to use
 driftrank serve            rankings that learn from clicks, over HTTP
 driftrank demo             the same with simulated users, on a live page
 driftrank COMMAND --help   options and examples

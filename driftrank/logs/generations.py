@@ -61,6 +61,10 @@ class QueryTable:
             self.slots[row, place].astype(np.int64), row + 1, place + 1, clicked,
         )  # fmt: skip
 
+    def latest(self, most: int) -> QueryTable:
+        """The latest lists, at most so many."""
+        return dataclasses.replace(self, slots=self.slots[-most:], mask=self.mask[-most:], time=self.time[-most:])
+
     def segment_of(self, after: Sequence[int]) -> Integers:
         """By list, the number of changes before it; ``after`` has the last list before each."""
         return np.searchsorted(np.asarray(after, np.int64), np.arange(1, len(self) + 1), side="left")

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from driftrank import __version__
@@ -72,6 +73,19 @@ class ModelResult:
 
 
 @dataclass(frozen=True)
+class Variety:
+    """The lists that were shown for a query."""
+
+    query: str
+    lists: int
+    different: int  #: of them, in their first k positions
+    items: int  #: that were shown
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"query": self.query, "lists": self.lists, "different": self.different, "items": self.items}
+
+
+@dataclass(frozen=True)
 class Loser:
     """A query that would lose clicks, by more than the error of its gain."""
 
@@ -131,6 +145,7 @@ class Advice:
     span: tuple[Any, Any]
     seed: int
     budget: float
+    shown: tuple[Variety, ...]  #: of the most frequent queries
     series: Series | None = field(default=None, repr=False)
 
     @property
@@ -149,7 +164,7 @@ class Advice:
             serving |= {"planned": self.next.lists, "explore": self.next.explore}
         known = RankerSettings.__struct_fields__  # of this version of the service
         kept = {name: value for name, value in serving.items() if name in known}
-        return write_toml({}, f"{MARK}\n{self.lead()}") + f"[rankers.{ranker}]\n" + write_toml(kept)
+        return write_toml({}, "\n".join([MARK, *wrap(self.lead(), 100)])) + f"[rankers.{ranker}]\n" + write_toml(kept)
 
     @property
     def name(self) -> str:
@@ -194,6 +209,7 @@ class Advice:
             "model": self.model, "refused": [refusal.to_dict() for refusal in self.refused],
             "against": list(self.against), "next": None if self.next is None else self.next.to_dict(),
             "losers": [{"query": each.query, "gain": each.gain, "lists": each.lists} for each in self.losers],
+            "shown": [each.to_dict() for each in self.shown],
             "candidates": [each.to_dict() for each in self.candidates],
             "models": [each.to_dict() for each in self.models],
             "checks": [check.to_dict() for check in self.checks.checks],

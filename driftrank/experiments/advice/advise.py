@@ -25,6 +25,7 @@ from driftrank.experiments.advice.advice import (
     Loser,
     ModelResult,
     Series,
+    Variety,
 )
 from driftrank.experiments.advice.bootstrap import Errors, repeat
 from driftrank.experiments.advice.candidates import ORDER, Candidate
@@ -59,6 +60,8 @@ _UNKNOWN = 0.05
 #: parts of the work, in percent: reading and checks, click models, candidates, repetitions
 _READING, _MODELS, _CANDIDATES, _REPETITIONS = 5, 15, 10, 70
 _BAR = "advise"
+#: queries whose lists are described
+_NAMED = 10
 
 
 def advise(
@@ -168,8 +171,15 @@ class _Study:
         """By query."""
         return np.array([float(len(table)) for table in self.tables])
 
+    @property
+    def logged(self) -> float:
+        """The share of lists with a click."""
+        return float(np.concatenate([first_clicks(table, self.k) <= self.k for table in self.tables]).mean())
+
     def advice(self, models: Sequence[Any]) -> Advice:
-        refused = [Refusal(c.code, c.text) for c in self.checks.checks if c.code == "fixed-logging" and not c.passed]
+        refused = [
+            Refusal(c.code, c.text) for c in self.checks.checks if c.code == "fixed-logging" and c.passed is False
+        ]
         if refused:
             return self._refused([_with_items(refused[0], self.tables)], (), None, self.chosen[2].name)
         self.parts.note("fitting click models")
@@ -183,7 +193,7 @@ class _Study:
         values = [measure(world, self.chosen, _RUNS, self.seed) for world in plausible]
         self.parts.done(_CANDIDATES)
         by_query = [own.by_query for own in values]
-        trial = choose(by_query, self.lists, self.chosen, keep=False)
+        trial = choose(by_query, self.lists, self.chosen)
         if reasons:
             return self._refused(reasons, [ModelResult(check) for check in checks], best, self.chosen[trial].name)
         return self._measured(plausible, values, checks, trial)
@@ -216,7 +226,7 @@ class _Study:
         gains = {world.model: end for world, end in zip(worlds, ends, strict=True)}
         return self._advice(
             verdict=verdict, policy=name if verdict == USE else None, trial=name, gain=gain, grade="C",
-            model=worlds[worst].model, against=notes.against(values), next=self._next(worlds[worst], gain),
+            model=worlds[worst].model, against=notes.against(), next=self._next(worlds[worst], gain),
             losers=losers, candidates=results, models=tuple(ModelResult(c, gains.get(c.model)) for c in checks),
             cross_check=cross_check, repetitions=repetitions, series=self._series(values[worst], trial),
         )  # fmt: skip
@@ -232,7 +242,6 @@ class _Study:
 
     def _advice(self, **found: Any) -> Advice:
         rows = self.rows
-        earned = sum(int((first_clicks(table, self.k) <= self.k).sum()) for table in self.tables)
         used = int(self.lists.sum())
         unknown: dict[str, Any] = {
             "policy": None, "gain": None, "refused": (), "against": (), "losers": (), "candidates": (),
@@ -240,8 +249,9 @@ class _Study:
         }  # fmt: skip
         return Advice(
             **unknown | found, source=rows.log.source, checks=self.checks, k=self.k, lists=rows.lists, used=used,
-            queries=len(rows.queries), used_queries=len(self.tables), logged=earned / used, span=rows.log.span(),
+            queries=len(rows.queries), used_queries=len(self.tables), logged=self.logged, span=rows.log.span(),
             changes=sum(len(drift.changes) for drift in self.drifts), seed=self.seed, budget=self.effort.budget,
+            shown=tuple(_variety(table, self.k) for table in self.tables[:_NAMED]),
         )  # fmt: skip
 
     def _not_top_down(self) -> list[Refusal]:
@@ -279,8 +289,7 @@ class _Study:
         return None if target.difference is None else CrossCheck(target.whole, target.difference)
 
     def _next(self, world: World | None, gain: Gain | None) -> Experiment:
-        earned = sum(int((first_clicks(table, self.k) <= self.k).sum()) for table in self.tables)
-        shown = earned / self.lists.sum()
+        shown = self.logged
         best: Mapping[Any, Sequence[Any]] = {}
         if world is not None:
             best = {
@@ -316,7 +325,7 @@ class _Notes:
     losers: Sequence[Loser]
     cross_check: CrossCheck | None
 
-    def against(self, values: Sequence[Values]) -> tuple[str, ...]:
+    def against(self) -> tuple[str, ...]:
         study, out = self.study, []
         for m, name in enumerate(self.models):
             if m != self.worst:
@@ -339,6 +348,11 @@ class _Notes:
         if self.study.chosen[self.trial].name == ORDER:
             out.append("A fixed order does not follow users who change.")
         return tuple(out)
+
+
+def _variety(table: QueryTable, k: int) -> Variety:
+    different = len(np.unique(table.slots[:, :k], axis=0))
+    return Variety(str(table.query), len(table), different, len(table.items))
 
 
 def _with_items(refusal: Refusal, tables: Sequence[QueryTable]) -> Refusal:

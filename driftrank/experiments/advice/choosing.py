@@ -19,24 +19,23 @@ _KEEP, _DEFAULT = 0, 2
 _ERRORS, _SHARE = 2.0, 0.01
 
 
-def choose(values: Sequence[Floats], lists: Floats, chosen: Sequence[Candidate], keep: bool = True) -> int:
-    """The index of the candidate to use, by its values (candidate, query) in every plausible world.
+def choose(values: Sequence[Floats], lists: Floats, chosen: Sequence[Candidate]) -> int:
+    """The index of the best candidate beside what was shown, by values (candidate, query) in every plausible world.
 
     That is the default policy, unless another beats it in every world by more than two standard errors over queries and
     1% of its value. Among several it is the one with the largest gain in its worst world, or a simpler one within a
-    standard error. If even that one gains nothing, it is what was shown, unless ``keep`` is False.
+    standard error.
     """
     better = [
         c
         for c in range(len(chosen))
         if c not in (_KEEP, _DEFAULT) and all(_beats(own[c], own[_DEFAULT], lists) for own in values)
     ]
-    best = _DEFAULT
-    if better:
-        first = max(better, key=lambda c: smallest_gain(values, lists, c))
-        close = [c for c in better if all(_within(own[c], own[first], lists) for own in values)]
-        best = min(close, key=lambda c: (chosen[c].parameters, -smallest_gain(values, lists, c)))
-    return best if not keep or smallest_gain(values, lists, best) > 0 else _KEEP
+    if not better:
+        return _DEFAULT
+    first = max(better, key=lambda c: smallest_gain(values, lists, c))
+    close = [c for c in better if all(_within(own[c], own[first], lists) for own in values)]
+    return min(close, key=lambda c: (chosen[c].parameters, -smallest_gain(values, lists, c)))
 
 
 def smallest_gain(values: Sequence[Floats], lists: Floats, c: int) -> float:

@@ -43,7 +43,7 @@ def holdout_lists(shown: float, wanted: float, holdout: float = HOLDOUT, within:
     """The number of lists after which the always-valid interval of a difference of two shares has this half-width.
 
     >>> holdout_lists(0.5, 0.5, 0.5), holdout_lists(0.5, 0.5, 0.2)
-    (23128, 36137)
+    (23035, 35992)
     """
     variance = wanted * (1 - wanted) / (1 - holdout) + shown * (1 - shown) / holdout
     width = mixture_width(_LISTS, _LISTS) * math.sqrt(_LISTS)

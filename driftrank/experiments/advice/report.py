@@ -102,7 +102,16 @@ def _percent(advice: Advice) -> str:
 def _against(advice: Advice) -> list[Block]:
     if advice.verdict == REFUSED:
         texts = [f"{refusal.text} (`{refusal.code}`)" for refusal in advice.refused]
-        return [Heading("Why not"), Bullets(texts)]
+        rows = [(each.query, each.lists, each.different, each.items) for each in advice.shown]
+        columns = ("query", "lists", "different lists", "items shown")
+        return [
+            Heading("Why not"),
+            Bullets(texts),
+            Plain(Table(columns, rows, (None, ",.0f", ",.0f", ",.0f"))),
+            Text(
+                f"Different lists: in their first {advice.k} positions. Items that were not shown are unknown.", "note"
+            ),
+        ]
     return [Heading("What speaks against it"), Bullets(advice.against or ["Nothing that this log shows."])]
 
 
@@ -110,13 +119,20 @@ def _next(advice: Advice) -> list[Block]:
     if advice.next is None:
         return []
     way = advice.next
-    steps = [
-        f"Serve {advice.name} (`driftrank serve` with the settings below), with `holdout = {way.holdout:g}`: that"
-        " share of the lists keeps the present order, for comparison.",
-        f"With `explore = {way.explore:g}` lists vary a little around the order, and the log has their probabilities.",
-        f"After about {way.lists:,} lists the comparison is exact to ±{way.within:g} clicks per list, however often you"
-        " look at it.",
-    ]
+    vary = (
+        f"With `explore = {way.explore:g}` lists vary a little around the order, and the log has their probabilities."
+    )
+    compare = (
+        f"`holdout = {way.holdout:g}` keeps the present order in that share of the lists. After about {way.lists:,}"
+        f" lists the comparison is exact to ±{way.within:g} clicks per list, however often you look at it."
+    )
+    steps = [f"Serve {advice.name}: `driftrank serve` with the settings below.", vary, compare]
+    if advice.verdict != USE:
+        steps = [
+            f"Run `driftrank serve` with the settings below: users see the present order, and {advice.name} learns.",
+            vary,
+            'Ask again with the new log; or try it with some of the users: `mode = "live"` and a holdout. ' + compare,
+        ]
     return [Heading("To be sure"), Bullets(steps)]
 
 
@@ -214,8 +230,9 @@ def _how(advice: Advice) -> list[Block]:
         Heading("How this was found"),
         Text(
             "Click models were fitted to the log between the changes of its items. In a simulation of these users every"
-            " candidate ran from nothing for as many lists as the log has. The candidate was chosen on one half of the"
-            f" queries and measured on the other. The interval comes from {advice.repetitions} logs per model that were"
-            " drawn from the fit, with which everything was done again; it spans all plausible models."
+            " candidate ran from nothing for as many lists as the log has, with the items that were shown. The"
+            f" candidate was chosen on one half of the queries and measured on the other. The interval comes from"
+            f" {advice.repetitions} logs per model that were drawn from the fit, with which everything was done again;"
+            " it spans all plausible models."
         ),
     ]

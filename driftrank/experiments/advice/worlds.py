@@ -80,10 +80,12 @@ class ModelCheck:
 
 
 def read_tables(log: Log, top: int, k: int, most: int) -> list[QueryTable]:
-    """The lists of the most frequent queries, as many as hold ``most`` lists together, with k items at least."""
+    """The lists of the most frequent queries, as many as hold ``most`` lists together, with k items at least; of the
+    first query at least the latest lists.
+    """
     tables: list[QueryTable] = []
     for lists in lists_of(log, frequent_queries(log, top)):
-        table = QueryTable.of(lists)
+        table = QueryTable.of(lists).latest(most)
         if tables and sum(map(len, tables)) + len(table) > most:
             break
         if len(table.items) >= k and len(table) >= _SHORTEST:
