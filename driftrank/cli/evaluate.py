@@ -44,6 +44,10 @@ LevelOption = Annotated[float, typer.Option(metavar="P", help="Coverage of the i
 AlwaysValidOption = Annotated[
     bool, typer.Option("--always-valid", help="Intervals for a number that is looked at while it grows.")
 ]
+ClipOption = Annotated[
+    float | None,
+    typer.Option(metavar="W", help="Leave out larger weights of dr; for research: no interval.", show_default="none"),
+]
 ChangesOption = Annotated[int, typer.Option(metavar="N", help="Queries to look for changes in, the most frequent.")]
 KindOption = Annotated[
     str | None,
@@ -76,6 +80,7 @@ def evaluate(
     replay: ReplayOption = "labels",
     objective: ObjectiveOption = "any",
     estimator: EstimatorOption = "dr",
+    clip: ClipOption = None,
     k: KOption = None,
     since: SinceOption = None,
     windows: WindowsOption = 20,
@@ -136,8 +141,7 @@ def evaluate(
     found = run(
         open_log(log, columns_of(columns)), targets, against=against, k=k, value_of=value_of, objective=objective,
         estimator="dr" if estimator == "ladder" else estimator, level=level, since=_time(since), windows=windows,
-        interval=interval, changes=changes, propensities=propensities,
-        replay=replay, seed=seed,
+        interval=interval, changes=changes, propensities=propensities, replay=replay, seed=seed, clip=clip,
     )  # fmt: skip
     if json:
         from driftrank.cli._output import show_json

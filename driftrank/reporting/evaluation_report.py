@@ -83,10 +83,11 @@ def verdict(found: Evaluation, target: TargetResult) -> str:
     """The answer for a target in a sentence."""
     now = target.now if found.changes else target.whole
     when = " since the last change of users" if found.changes else ""
-    if now.value is None or now.low is None or now.high is None:
+    if now.value is None:
         codes = ", ".join(refusal.code for refusal in now.refused)
         return f"*{target.name}*: no value can be given{when} ({codes})."
-    text = f"*{target.name}* would earn {now.value:.4f} clicks per list{when} ({now.low:.4f} to {now.high:.4f})"
+    ends = "no interval, as weights are clipped" if now.low is None else f"{now.low:.4f} to {now.high:.4f}"
+    text = f"*{target.name}* would earn {now.value:.4f} clicks per list{when} ({ends})"
     difference = target.difference_now if found.changes else target.difference
     if difference is not None:
         side = "more" if difference.low > 0 else "fewer" if difference.high < 0 else None
@@ -94,7 +95,7 @@ def verdict(found: Evaluation, target: TargetResult) -> str:
         text += (
             f": {abs(difference.value):.4f} {side} than {what}" if side else f": no certain difference to {what}"
         ) + f" ({difference.low:+.4f} to {difference.high:+.4f})"
-    return f"{text}. Grade {now.grade}, assuming {ASSUMPTIONS[now.assumes]}."
+    return f"{text}. Grade {now.grade or 'none'}, assuming {ASSUMPTIONS[now.assumes]}."
 
 
 def figure_values(found: Evaluation) -> Figure:
