@@ -1,4 +1,4 @@
-"""The lists that the shared prefix saves, and a check that its interval holds under 50 looks at 10,000 lists.
+"""The lists that the shared prefix saves, and a check of its interval: experiments that are looked at 50 times.
 
     python benchmarks/after_prefix.py [--runs 200]
 

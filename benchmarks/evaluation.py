@@ -12,7 +12,8 @@ the values, the root mean square error beside that of the default estimator, and
 ``pip install obp vw-estimators``.
 
 ``replay`` shows why replay by lists is refused when users change: Thompson sampling with and without forgetting, in a
-world that changes every 5,000 lists, by itself and by replay of uniform lists.
+world that changes every 5,000 lists, by itself and by replay of uniform lists; and that replay by labels agrees with a
+learner that runs by itself at the same pace.
 """
 
 from __future__ import annotations
@@ -183,15 +184,24 @@ def replays(logs: int, lists: int) -> None:
             uniform = np.tile(1 / (L - np.arange(K)), (lists, 1))
             write(path, Drawn(np.zeros(lists, int), number, first, uniform))
             for name, policy in policies.items():
-                got = dr.evaluate(path, policy, value_of="online", replay="lists", changes=0, seed=n).targets
-                found[name].setdefault("replay by lists", []).append(next(iter(got.values())).value or np.nan)
+                for kind in ("lists", "labels"):
+                    got = dr.evaluate(path, policy, value_of="online", replay=kind, changes=0, seed=n).targets
+                    (one,) = got.values()
+                    found[name].setdefault(f"replay by {kind}", []).append(one.value or np.nan)
+                pace = round(lists / one.whole.lists)
+                found[name].setdefault("pace", []).append(pace)
+                paced = by_itself(policy, rng, lists // pace, pace)
+                found[name].setdefault("by itself, at the pace of labels", []).append(paced)
                 found[name].setdefault("by itself", []).append(by_itself(policy, rng, 15_000, 1))
                 quick = [by_itself(policy, rng, lists // 120, 120) for _ in range(10)]
                 found[name].setdefault("by itself, 120 times as fast", []).extend(quick)
     print(f"{logs} logs of {lists:,} lists, a change every {PERIOD:,}; means and their errors")
-    print("| policy | by itself | replay by lists | by itself, 120 times as fast |\n|---|---|---|---|")
+    columns = (
+        "by itself", "replay by lists", "by itself, 120 times as fast", "pace", "replay by labels",
+        "by itself, at the pace of labels",
+    )  # fmt: skip
+    print(f"| policy | {' | '.join(columns)} |\n|{'---|' * (len(columns) + 1)}")
     for name, values in found.items():
-        columns = ("by itself", "replay by lists", "by itself, 120 times as fast")
         print(f"| {name} | " + " | ".join(mean_error(values[c]) for c in columns) + " |")
 
 

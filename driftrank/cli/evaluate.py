@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 
 from driftrank.cli import _options as o
 from driftrank.cli._complete import policy_names
+from driftrank.extras import need
 
 if TYPE_CHECKING:
     from driftrank.evaluation.estimate import Estimate
@@ -42,12 +44,19 @@ LevelOption = Annotated[float, typer.Option(metavar="P", help="Coverage of the i
 AlwaysValidOption = Annotated[
     bool, typer.Option("--always-valid", help="Intervals for a number that is looked at while it grows.")
 ]
+ClipOption = Annotated[
+    float | None,
+    typer.Option(metavar="W", help="Leave out larger weights of dr; for research: no interval.", show_default="none"),
+]
 ChangesOption = Annotated[int, typer.Option(metavar="N", help="Queries to look for changes in, the most frequent.")]
 KindOption = Annotated[
     str | None,
     typer.Option(
         metavar="KIND", help="Kind of propensities: conditional, marginal or list; by default that of the log."
     ),
+]
+ReportOption = Annotated[
+    str | None, typer.Option("--report", metavar="DIR", help="Folder for a report with figures.", show_default="none")
 ]
 PrintSqlOption = Annotated[bool, typer.Option("--print-sql", help="Print SQL for a warehouse, and exit; needs --k.")]
 DialectOption = Annotated[
@@ -71,6 +80,7 @@ def evaluate(
     replay: ReplayOption = "labels",
     objective: ObjectiveOption = "any",
     estimator: EstimatorOption = "dr",
+    clip: ClipOption = None,
     k: KOption = None,
     since: SinceOption = None,
     windows: WindowsOption = 20,
@@ -85,6 +95,7 @@ def evaluate(
     from_sums: FromSumsOption = None,
     columns: o.ColumnsOption = None,
     seed: o.SeedOption = 0,
+    report: ReportOption = None,
     json: o.JsonOption = False,
 ) -> None:
     """Estimate what other lists or policies would have earned.
@@ -104,11 +115,13 @@ def evaluate(
     driftrank evaluate log.parquet --policy CascadeRegimeTS --policy CascadeSWUCB:window=24h
     driftrank evaluate log.parquet --rankings tuesday.csv --best-now --estimator ladder
     driftrank evaluate log.parquet --rankings new.json --since 7d --always-valid --json
+    driftrank evaluate log.parquet --policy PriorRegimeTS --report out/evaluation
     driftrank evaluate --print-sql --k 3 --dialect bigquery --table shop.clicks --target shop.lists
     driftrank evaluate --from-sums sums.parquet
     """
     from driftrank.cli.log._columns import columns_of
     from driftrank.evaluation.evaluating import evaluate as run
+    from driftrank.files import usable_folder
     from driftrank.logs import open_log
 
     interval = "always-valid" if always_valid else "normal"
@@ -119,14 +132,16 @@ def evaluate(
     if from_sums is not None:
         return _from_sums(from_sums, level, interval, json)
     assert log is not None
+    if report is not None:
+        need("plots", "matplotlib")
+        usable_folder(report)
     targets = [*(policy or ()), *(rankings or ()), *(["best-now"] if best_now else ())]
     if not targets:
         raise ValueError("policy: give --policy, --rankings or --best-now")
     found = run(
         open_log(log, columns_of(columns)), targets, against=against, k=k, value_of=value_of, objective=objective,
         estimator="dr" if estimator == "ladder" else estimator, level=level, since=_time(since), windows=windows,
-        interval=interval, changes=changes, propensities=propensities,
-        replay=replay, seed=seed,
+        interval=interval, changes=changes, propensities=propensities, replay=replay, seed=seed, clip=clip,
     )  # fmt: skip
     if json:
         from driftrank.cli._output import show_json
@@ -134,6 +149,12 @@ def evaluate(
         show_json(found.to_dict())
     else:
         _show(found, estimator == "ladder")
+    if report is not None:
+        from driftrank.reporting.evaluation_report import write_evaluation_report
+
+        write_evaluation_report(found, report, ["driftrank", *sys.argv[1:]])
+        if not json:
+            typer.echo(f"{report}: report.html, evaluation.json and figures")
     if not found.answered:
         raise typer.Exit(REFUSED)
 
@@ -259,8 +280,8 @@ def _reasons(found: Evaluation) -> None:
                     " grade D, items of the target are hardly known."
                 )
         if target.value is None and target.exploring is not None:
+            way = target.exploring
             typer.echo(
-                f"{target.name}: to know, show the present order through a softmax by rank of temperature"
-                f" {target.exploring.temperature:g} and record the propensities; about {target.exploring.lists:,} lists"
-                f" then tell ±{target.exploring.within:g}."
+                f"{target.name}: to know, serve the present order with explore = {way.temperature:g} (a softmax by"
+                f" rank, whose propensities are recorded); about {way.lists:,} lists then tell ±{way.within:g}."
             )

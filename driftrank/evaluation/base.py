@@ -102,6 +102,11 @@ class Estimator(ABC):
     #: True if it needs the probabilities of the lists that were shown
     weighs: ClassVar[bool] = True
 
+    @property
+    def clipped(self) -> bool:
+        """True if large weights are left out. Its second column is then their sum; no interval holds its error."""
+        return False
+
     @abstractmethod
     def columns(self, batch: Batch) -> Floats:
         """(n, m) the numbers of every row to add up."""

@@ -44,16 +44,21 @@ class Estimate:
     mean_weight: float | None = None
     refused: tuple[Refusal, ...] = ()
     bounds: tuple[float, float] | None = None  #: by the click model, if items are hardly known
+    left_to_model: float | None = None  #: mean weight that was left out, if weights are clipped: there is no interval
     replicates: Replicates | None = field(default=None, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
-        out = {
+        out: dict[str, Any] = {
             "estimator": self.estimator, "assumes": self.assumes, "value": self.value, "low": self.low,
             "high": self.high, "interval": self.interval, "grade": self.grade, "lists": self.lists,
             "effective_lists": round(self.effective, 1), "mean_weight": self.mean_weight,
             "refused": [refusal.to_dict() for refusal in self.refused],
         }  # fmt: skip
-        return out | ({"bounds": list(self.bounds)} if self.bounds is not None else {})
+        if self.bounds is not None:
+            out["bounds"] = list(self.bounds)
+        if self.left_to_model is not None:
+            out["left_to_model"] = self.left_to_model
+        return out
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,9 @@ def estimate(
     if refused:
         return Estimate(**about, refused=tuple(refused))
     found = scope.replicates(estimator)
+    if estimator.clipped:
+        left = float(scope.columns[estimator.key][..., 1].sum() / scope.lists)
+        return Estimate(**about, value=float(np.clip(found.value, 0, 1)), left_to_model=left)
     kind = "empirical-bernstein" if thin else how.interval
     if kind == "empirical-bernstein" and not bounded:
         kind = "always-valid"

@@ -22,6 +22,7 @@ from driftrank.evaluation.estimate import (
     running_values,
     window_values,
 )
+from driftrank.evaluation.estimators.cascade_dr import CascadeDR
 from driftrank.evaluation.labels import ShownLists, bounds, fit_variance, rarely_seen
 from driftrank.evaluation.needs import Exploration, best_exploration
 from driftrank.evaluation.online import REPLAYS, replay
@@ -56,6 +57,7 @@ def evaluate(
     objective: str = "any",
     estimator: str = "dr",
     interval: str = "normal",
+    clip: float | None = None,
     level: float = 0.95,
     since: Any = None,
     windows: int = 20,
@@ -92,6 +94,9 @@ def evaluate(
         ``"normal"``: for one look. ``"always-valid"``: for a number that is looked at while it grows.
         ``"empirical-bernstein"``: the same without an assumption about sizes, and wider; for the objective "any" and
         estimators by prefix, otherwise the one before.
+    clip
+        Of the estimator "dr": leave out corrections with a larger weight, for comparisons of estimators. The click
+        model stands in for them; its error is unknown, so there is no interval and no grade.
     level
         Coverage of the intervals.
     since
@@ -123,6 +128,7 @@ def evaluate(
     check_choice("replay", replay, REPLAYS)
     check_known("estimator", estimator, known_estimators())
     check_number("level", level, 0.5, 1, open_high=True)
+    chosen_estimator = _estimator(estimator, objective, clip)
     check_integer("windows", windows, 1)
     check_integer("changes", changes, 0)
     opened = (log if isinstance(log, Log) else open_log(log)).without_holdout()
@@ -141,7 +147,7 @@ def evaluate(
     drifts = drift(opened, top=changes) if changes else []
     with LogRows(opened, positions, objective, drifts, windows, kind) as rows:
         checks = check_log(rows)
-        session = _Session(rows, checks, how, known_estimators()[_usable(estimator, objective)], seed)
+        session = _Session(rows, checks, how, chosen_estimator, seed)
         found = {target.name: session.measure(target) for target in chosen if target.value_of != "online"}
         results = {
             target.name: found[target.name].result(against, found)
@@ -161,7 +167,7 @@ class _Session:
     def __init__(self, rows: LogRows, checks: LogChecks, how: How, estimator: Estimator, seed: int) -> None:
         self.rows, self.checks, self.how, self.estimator, self.seed = rows, checks, how, estimator, seed
         self.estimators = {
-            key: each
+            key: estimator if key == estimator.key else each
             for key, each in known_estimators().items()
             if how.objective in each.objectives and (rows.weighs or not each.weighs)
         }
@@ -248,6 +254,8 @@ class _Measured:
         scope, level = self.sums.scope(False), session.how.level
         given = whole.value is not None
         notes = []
+        if whole.left_to_model is not None:
+            notes.append(f"Weights are clipped: {whole.left_to_model:.0%} of the weight is left to the click model.")
         if whole.estimator != session.estimator.key:
             notes.append(session.checks["not-top-down"].text)
         missing = round(session.rows.lists - scope.lists)
@@ -261,8 +269,8 @@ class _Measured:
             self.target.name, self.target.value_of, whole, now, {key: self.estimate(key) for key in known_estimators()},
             None if other is None else self._difference(whole, other, found, now=False),
             None if other is None else self._difference(now, other, found, now=True),
-            window_values(scope, used, level) if given else None,
-            running_values(scope, used, level) if given else None,
+            window_values(scope, used, level) if whole.low is not None else None,
+            running_values(scope, used, level) if whole.low is not None else None,
             exploring, tuple(notes),
         )  # fmt: skip
 
@@ -305,6 +313,17 @@ def common_length(log: Log, k: int | None = None) -> int:
     if found is None:
         raise ValueError(f"{log.source}: has no list with items")
     return int(found)
+
+
+def _estimator(name: str, objective: str, clip: float | None) -> Estimator:
+    usable = _usable(name, objective)
+    found = known_estimators()[usable]
+    if clip is None:
+        return found
+    if not isinstance(found, CascadeDR):
+        raise ValueError(f"clip={clip!r}: must not be given with estimator={usable!r}; 'dr' can be clipped")
+    check_number("clip", clip, 1)
+    return CascadeDR(clip)
 
 
 def _usable(estimator: str, objective: str) -> str:

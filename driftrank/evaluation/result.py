@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from driftrank.evaluation.base import ASSUMPTIONS, Floats
 from driftrank.evaluation.checks import LogChecks, Refusal
 from driftrank.evaluation.estimate import Estimate
 from driftrank.evaluation.needs import Exploration
 from driftrank.validation import check_known
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,13 @@ class Evaluation:
     def ladder(self, name: str) -> dict[str, Estimate]:
         """The estimates of a target by all estimators, over the whole log."""
         return dict(self[name].ladder)
+
+    def plot(self) -> Figure:
+        """A figure of the values over time; if none is given, of what the logged lists earned."""
+        from driftrank.reporting.evaluation_report import figure_over_time, figure_values
+
+        timed = any(target.running is not None for target in self.targets.values())
+        return figure_over_time(self) if timed else figure_values(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for JSON; a refused number is null."""

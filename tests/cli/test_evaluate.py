@@ -58,7 +58,7 @@ def test_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other.write_text(json.dumps({"lamps": [0, 1, 3], "shoes": [5, 3, 4]}), "utf-8")
     assert run(["evaluate", log, "--rankings", str(other), "--changes", "0"]) == 3
     shown = capsys.readouterr().out
-    assert "to know, show the present order through a softmax by rank of temperature" in shown
+    assert "to know, serve the present order with explore = " in shown
     assert run(["evaluate", log, "--rankings", str(other), "--changes", "0", "--json"]) == 3
     target = json.loads(capsys.readouterr().out)["targets"][0]
     assert target["whole"]["value"] is None

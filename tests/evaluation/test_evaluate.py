@@ -143,6 +143,20 @@ def test_always_valid_intervals_are_wider(log: Path, found: Evaluation) -> None:
     assert ((halves[:, 1] < value()) & (value() < halves[:, 2])).all()
 
 
+def test_clipped_weights_have_no_interval(log: Path, found: Evaluation) -> None:
+    """The value of a large limit is that of none; a small one leaves the value to the model."""
+    loose = dr.evaluate(log, BEST, clip=1e9, changes=0)["rankings"]
+    assert loose.value == pytest.approx(found["rankings"].value)
+    assert (loose.low, loose.high, loose.grade, loose.difference, loose.windows) == (None,) * 5
+    assert loose.whole.left_to_model == 0.0
+    tight = dr.evaluate(log, BEST, clip=1.0, changes=0)["rankings"]
+    assert tight.whole.left_to_model == pytest.approx(1.0, abs=0.2)
+    assert tight.value == pytest.approx(found["rankings"].ladder["direct"].value, abs=0.02)
+    assert "left to the click model" in tight.notes[0]
+    with pytest.raises(ValueError, match="clip=5: must not be given with estimator='prefix'"):
+        dr.evaluate(log, BEST, estimator="prefix", clip=5)
+
+
 def test_since_the_last_change(folder: Path) -> None:
     """After 60% of the log items change; the whole log is a mix of two values, and only one of them is true now."""
     rng = np.random.default_rng(3)

@@ -68,7 +68,7 @@ def test_commented_settings_are_the_defaults(tmp_path: Path) -> None:
     defaults = dict(re.findall(r"^# (\w+) = (\S+)", shop, re.MULTILINE))
     assert defaults.keys() == set(RankerSettings.__struct_fields__)
     without = {name for name in defaults if getattr(RankerSettings(), name) is UNSET}
-    assert without == {"arms", "planned", "stable", "values"}
+    assert without == {"arms", "explore", "planned", "stable", "values"}
     for name in defaults.keys() - without - {"policy", "horizon"}:
         assert json.loads(defaults[name]) == getattr(RankerSettings(), name)
     assert json.loads(defaults["policy"]) == default_policy().spec

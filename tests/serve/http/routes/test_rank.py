@@ -37,7 +37,7 @@ def test_propensities_if_the_policy_defines_them(http, ranker):
     body = http.post(f"{url}/rank", json=BODY).json()
     assert all(0 < item["propensity"] <= 1 for item in body["items"])
     pinned = http.post(f"{url}/rank", json=BODY | {"pinned": {"7": 2}}).json()
-    assert pinned["items"][1] == {"id": 7, "position": 2, "score": None, "why": "pinned"}
+    assert pinned["items"][1] == {"id": 7, "position": 2, "score": None, "why": "pinned", "propensity": 1.0}
     assert http.put(url, json={"policy": "RankedEXP3", "k": 3}).status_code == 200
     again = http.post(f"{url}/rank", json=BODY | {"event_id": body["event_id"]}).json()
     assert again["items"] == body["items"], "also when the ranker has become another"
