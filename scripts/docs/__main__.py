@@ -82,7 +82,7 @@ def contents() -> dict[str, str]:
 
 #: pages that exist on the site only
 ONLY_HERE = """
-## Look it up
+## Only on this site
 
 [Policies](policies/index.md), [environments](environments/index.md) and [click models](click-models/index.md): formula,
 parameters, guarantee, a figure, and where each wins and loses. [Commands](reference/commands.md), the [HTTP
