@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import itertools
 import os
 import re
 import subprocess
@@ -133,9 +134,11 @@ def test_figures_say_what_they_show() -> None:
     made = charts.ratios(verdicts, "C", "Dot chart: A < B.")
     assert 'role="img" aria-label="Dot chart: A &lt; B."' in made
     assert made.count("<circle") == 2
-    drawn = charts.lines({"a": [(0, 0.0), (1, 0.5)], "b": [(0, 0.0), (1, 0.5)]}, "x", "y", "seen", "caption")
-    ends = [float(y) for y in re.findall(r'y="([\d.]+)" text-anchor="start" class="small t', drawn)]
-    assert abs(ends[0] - ends[1]) >= 11  # labels do not cover each other
+    drawn = charts.lines({name: [(0, 0.0), (1, 0.5)] for name in "abcd"}, "x", "y", "seen", "caption")
+    ends = sorted(float(y) for y in re.findall(r'y="([\d.]+)" text-anchor="start" class="small t', drawn))
+    assert len(ends) == 4
+    assert all(b - a >= 11 for a, b in itertools.pairwise(ends))  # labels do not cover each other
+    assert ends[0] >= 10  # nor leave the figure
 
 
 # -- the whole ---------------------------------------------------------------------------------------------------------
