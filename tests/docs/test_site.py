@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from driftrank.kernels import pure
-from scripts.docs import board, catalogue, charts, notebooks, reference
+from scripts.docs import board, build, catalogue, charts, notebooks, reference
 from scripts.docs.markup import Docstring, Page, formula
 from scripts.docs.navigation import DOCS, PROJECT, listed, navigation
 
@@ -142,6 +142,28 @@ def test_figures_say_what_they_show() -> None:
 
 
 # -- the whole ---------------------------------------------------------------------------------------------------------
+
+
+def test_links_of_pages_lead_to_their_places_on_the_site() -> None:
+    readme = build.moved(ROOT / "README.md", "project/readme.md")
+    assert "](../explanation/leaderboard.md)" in readme
+    assert "](changes.md)" in readme
+    assert "](../files/CITATION.cff)" in readme
+    assert "](../images/regret.png)" in readme
+    assert "](tutorial/engineer.md)" in build.moved(DOCS / "index.md")
+    assert "(../../deploy)" not in build.moved(DOCS / "how-to" / "operate.md")  # a folder is named, not linked
+
+
+def test_pages_load_nothing_from_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "sub").mkdir()
+    page = tmp_path / "sub" / "x.html"
+    page.write_text(f'<script src="{build.ELSEWHERE}"></script><a href="https://arxiv.org/abs/1">a link</a>')
+    build.keep_inside(tmp_path)
+    assert f'<script src="../assets/{build.SHIM.name}">' in page.read_text()
+    page.write_text('<img alt="x" src="https://example.org/x.png">')
+    with pytest.raises(ValueError, match=r"loads https://example\.org/x\.png from elsewhere"):
+        build.keep_inside(tmp_path)
 
 
 def test_vendored_files_are_what_they_were() -> None:
