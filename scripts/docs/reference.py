@@ -95,7 +95,7 @@ def add_entry(page: Page, key: str, value: Any, full: str) -> None:
     page.add(f"```python\n{_signature(key, value, kind)}\n```")
     documented(page, Docstring.of(pure(value)), full)
     if kind == "class":
-        fields = list(_fields(value))
+        fields = list(fields_of(value))
         if fields:
             page.add(
                 "**Fields**",
@@ -153,7 +153,7 @@ def _members(cls: type) -> Iterator[tuple[str, Any]]:
             yield name, member
 
 
-def _fields(cls: type) -> Iterator[tuple[str, str, str]]:
+def fields_of(cls: type) -> Iterator[tuple[str, str, str]]:
     """Fields whose meaning stands in a comment ``#:`` beside them, or above."""
     try:
         lines = textwrap.dedent(inspect.getsource(cls)).splitlines()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from driftrank.cli._catalogue import parameters
 from driftrank.kernels import pure
 from scripts.docs import board, build, catalogue, charts, notebooks, reference
 from scripts.docs.markup import Docstring, Page, formula
@@ -61,6 +62,16 @@ def test_every_name_of_the_registries_has_a_page() -> None:
 
     ours = {n for n, cls in policies().items() if cls.__module__.startswith("driftrank.")}
     assert ours | set(environments()) | set(click_models()) <= set(catalogue.entries())
+
+
+def test_every_parameter_of_a_policy_is_described() -> None:
+    from driftrank.policies.registry import policies
+
+    for name, cls in policies().items():
+        if cls.__module__.startswith("driftrank."):
+            listed = catalogue.described(cls, Docstring.of(cls))
+            known = {one.strip() for names in listed for one in names.split(",")}
+            assert {key for key, *_ in parameters(cls)} <= known, name
 
 
 # -- docstrings --------------------------------------------------------------------------------------------------------
