@@ -55,6 +55,7 @@ class QueryModel:
 
 
 def write(path: str | os.PathLike[str], queries: Mapping[str, Entry]) -> None:
+    """Write a models file."""
     written_text(Path(path), json.dumps({"queries": queries}))
 
 

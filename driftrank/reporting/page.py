@@ -98,26 +98,26 @@ class Code:
 class Picture:
     """A figure that lies in the folder as NAME.png, and perhaps as NAME.svg, which is sharper.
 
-    ``seen`` says what it shows, for those who cannot see it.
+    ``seen`` says what it shows, for those who cannot see it; by default that is the caption.
     """
 
     name: str
     caption: str
-    seen: str
+    seen: str = ""
     wide: bool = False
 
     def html(self, folder: Path) -> str:
         vector, pixels = folder / f"{self.name}.svg", folder / f"{self.name}.png"
         kind, file = ("svg+xml", vector) if vector.exists() else ("png", pixels)
         data = base64.b64encode(file.read_bytes()).decode()
-        image = f'<img src="data:image/{kind};base64,{data}" alt="{escape(self.seen)}">'
+        image = f'<img src="data:image/{kind};base64,{data}" alt="{escape(self.seen or self.caption)}">'
         return (
             f"<figure><div class='sheet{' wide' * self.wide}' tabindex=0>{image}</div>"
             f"<figcaption>{_inline(self.caption)}</figcaption></figure>"
         )
 
     def markdown(self) -> str:
-        return f"![{self.seen}]({self.name}.png)\n\n*{self.caption}*"
+        return f"![{self.seen or self.caption}]({self.name}.png)\n\n*{self.caption}*"
 
 
 @dataclass(frozen=True)

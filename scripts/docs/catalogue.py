@@ -19,7 +19,7 @@ from driftrank.queries import Queries, yandex_like
 from scripts.docs import charts
 from scripts.docs.board import ORACLE, Part, Verdict, parts
 from scripts.docs.markup import Docstring, Page
-from scripts.docs.reference import definitions, documented
+from scripts.docs.reference import definitions, documented, fields_of
 
 POLICIES, ENVIRONMENTS, CLICK_MODELS = "policies", "environments", "click-models"
 #: steps of the figure of an environment, and points of a line in it
@@ -78,10 +78,24 @@ def _parameters(page: Page, cls: type, docstring: Docstring, hidden: tuple[str, 
     if not rows:
         page.add("It has no parameters.")
         return
-    described = docstring.entries("Parameters")
-    if described:
-        page.add(definitions(page, described, cls.__module__))
+    texts = described(cls, docstring)
+    if texts:
+        page.add(definitions(page, texts, cls.__module__))
     page.add("| parameter | default | type |\n|---|---|---|\n" + "\n".join(rows))
+
+
+def described(cls: type, docstring: Docstring) -> dict[str, str]:
+    """The meaning of every parameter, from its docstring, and then from docstrings and comments of its bases."""
+    found = docstring.entries("Parameters")
+    fields = {name for name, *_ in parameters(cls)}
+    for base in inspect.getmro(cls)[:-1]:
+        texts = Docstring.of(base).entries("Parameters") | {name: text for name, _, text in fields_of(base)}
+        for names, text in texts.items():
+            known = {name.strip() for listed in found for name in listed.split(",")}
+            missing = [name.strip() for name in names.split(",") if name.strip() in fields - known]
+            if missing:
+                found[", ".join(missing)] = text
+    return found
 
 
 def _shown(value: Any) -> str:
@@ -128,8 +142,7 @@ def _verdicts(page: Page, name: str) -> None:
     default = type(default_policy()).__name__
     if not found:
         page.add(
-            f"It is not on the [leaderboard]({link}), whose environments lack what it needs. "
-            f"`driftrank simulate --policy {name}` compares it with others."
+            f"It is not on the [leaderboard]({link}); `driftrank simulate --policy {name}` compares it with others."
         )
         return
     if any(f"{name}{ORACLE}" in part.verdicts for part in parts()):

@@ -87,11 +87,14 @@ def lines(series: Mapping[str, Sequence[tuple[float, float]]], across: str, up: 
 
 
 def _apart(wanted: Mapping[str, float], bottom: float) -> dict[str, float]:
-    """Places of labels near those wanted, so far apart that they can be read; the lowest is above the axis."""
+    """Places of labels near those wanted, so far apart that they can be read, above the axis and inside the figure."""
     found: dict[str, float] = {}
     below = bottom + 8
     for name, y in sorted(wanted.items(), key=lambda item: -item[1]):
         found[name] = below = min(y, below - 12)
+    above = -6.0
+    for name, y in reversed(found.items()):
+        found[name] = above = max(y, above + 12)
     return found
 
 

@@ -45,7 +45,7 @@ def navigation() -> Navigation:
                 *_named(sorted((DOCS / "reference").glob("*.md"))),
                 {"Commands": f"{FOLDER}/commands.md"},
                 {"HTTP API": f"{FOLDER}/http.md"},
-                {"Python": [{name.removeprefix("driftrank."): page_of(name)} for name in module_names()]},
+                {"Python": [*_modules(1), {"Further modules": _modules(2)}]},
             ]
         },
         {
@@ -91,6 +91,12 @@ def _named(pages: list[Path]) -> Navigation:
 
 def _notebooks() -> Navigation:
     return [{title_of(p): f"tutorial/{p.stem}.md"} for p in sorted((DOCS / "tutorial").glob("*.py"))]
+
+
+def _modules(depth: int) -> Navigation:
+    """The modules of the package itself, or those further down."""
+    chosen = [name for name in module_names() if (name.count(".") > 1) == (depth > 1)]
+    return [{name.removeprefix("driftrank."): page_of(name)} for name in chosen]
 
 
 def _policies() -> Navigation:

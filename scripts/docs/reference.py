@@ -7,6 +7,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,15 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = "reference"
 
 
+@cache
 def module_names() -> list[str]:
-    """The package and its modules, as ``dir(driftrank)`` has them, and those that pages import from."""
-    modules = {f"driftrank.{name}" for name in driftrank._modules()}
-    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.py")]
-    used = {
-        name
-        for page in pages
-        for name in re.findall(r"^(?:from|import) (driftrank(?:\.\w+)+)", page.read_text("utf-8"), re.M)
-    }
-    return ["driftrank", *sorted(modules | used)]
+    """The package, its modules as ``dir(driftrank)`` has them, those that pages import, and those that are cited."""
+    found = {f"driftrank.{name}" for name in driftrank._modules()}
+    for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.py")):
+        found |= set(re.findall(r"^(?:from|import) (driftrank(?:\.\w+)+)", page.read_text("utf-8"), re.MULTILINE))
+    for source in (ROOT / "driftrank").rglob("*.py"):
+        found |= set(re.findall(r":mod:`~?(driftrank(?:\.\w+)+)`", source.read_text("utf-8")))
+    return ["driftrank", *sorted(found)]
 
 
 def public_names(module: Any) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def add_entry(page: Page, key: str, value: Any, full: str) -> None:
     page.add(f"```python\n{_signature(key, value, kind)}\n```")
     documented(page, Docstring.of(pure(value)), full)
     if kind == "class":
-        fields = list(_fields(value))
+        fields = list(fields_of(value))
         if fields:
             page.add(
                 "**Fields**",
@@ -153,7 +153,7 @@ def _members(cls: type) -> Iterator[tuple[str, Any]]:
             yield name, member
 
 
-def _fields(cls: type) -> Iterator[tuple[str, str, str]]:
+def fields_of(cls: type) -> Iterator[tuple[str, str, str]]:
     """Fields whose meaning stands in a comment ``#:`` beside them, or above."""
     try:
         lines = textwrap.dedent(inspect.getsource(cls)).splitlines()
@@ -238,5 +238,6 @@ def http_page() -> Page:
         page.add(f"## {tag.capitalize()}")
         for method, path, operation in operations:
             page.add(f"### `{method.upper()} {path}` {{ #{operation.get('operationId', method + path)} }}")
-            page.add(_plain(operation.get("summary", "")), _plain(operation.get("description", "")))
+            summary, text = (_plain(operation.get(key, "")) for key in ("summary", "description"))
+            page.add(f"**{summary}**", text if text.rstrip(".") != summary else "")
     return page

@@ -7,6 +7,7 @@ environments. Nothing is published. Exit code 1 and a list if anything is wrong.
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import subprocess
 import sys
@@ -85,14 +86,16 @@ def _try(files: list[Path], step: Step) -> None:
 
 
 def _container(step: Step) -> None:
-    builder = next((name for name in ("podman", "buildah", "docker") if shutil.which(name)), None)
+    builder = next((name for name in ("podman", "buildah", "docker") if _works(name)), None)
     if builder is None:
-        print("--   container: not built, for lack of podman, buildah or docker")
+        print("--   container: not built, for lack of podman, buildah or docker that works here")
         return
     how = [] if builder == "docker" else ["--format", "docker"]
     command = [builder, "build", *how, "--file", "deploy/Containerfile", "--tag", f"driftrank:{__version__}", "."]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    if done.returncode:
+    if done.returncode and re.search("container registry|no such host|dial tcp", done.stderr):
+        print(f"--   container: not built, {builder} cannot reach the registry of the base image")
+    elif done.returncode:
         step(f"container, with {builder}", [done.stderr.strip()[-1500:]])
     elif builder == "buildah":
         print("ok   container: built with buildah, not run")
@@ -100,6 +103,13 @@ def _container(step: Step) -> None:
         run = [builder, "run", "--rm", f"driftrank:{__version__}", "key"]
         tried = subprocess.run(run, capture_output=True, text=True)
         step(f"container, built and run with {builder}", [tried.stderr.strip()[-1500:]] if tried.returncode else [])
+
+
+def _works(builder: str) -> bool:
+    """True if a builder is installed, and its daemon, if it needs one, is running."""
+    if shutil.which(builder) is None:
+        return False
+    return subprocess.run([builder, "info"], capture_output=True).returncode == 0
 
 
 if __name__ == "__main__":

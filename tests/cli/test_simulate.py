@@ -39,6 +39,7 @@ def test_report(folder: Path) -> None:
     mean = Result.load(folder).regret("CascadeUCB1")
     assert f"from least to most: CascadeUCB1 {mean:,.0f}, Random" in text
     assert "<dt>horizon</dt><dd>500</dd>" in text
+    assert "<dt>policy</dt><dd>CascadeUCB1; Random</dd>" in text
 
 
 def test_default_policy_comes_first() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import itertools
 import os
 import re
 import subprocess
@@ -12,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from driftrank.cli._catalogue import parameters
 from driftrank.kernels import pure
-from scripts.docs import board, catalogue, charts, notebooks, reference
+from scripts.docs import board, build, catalogue, charts, notebooks, reference
 from scripts.docs.markup import Docstring, Page, formula
 from scripts.docs.navigation import DOCS, PROJECT, listed, navigation
 
@@ -60,6 +62,16 @@ def test_every_name_of_the_registries_has_a_page() -> None:
 
     ours = {n for n, cls in policies().items() if cls.__module__.startswith("driftrank.")}
     assert ours | set(environments()) | set(click_models()) <= set(catalogue.entries())
+
+
+def test_every_parameter_of_a_policy_is_described() -> None:
+    from driftrank.policies.registry import policies
+
+    for name, cls in policies().items():
+        if cls.__module__.startswith("driftrank."):
+            listed = catalogue.described(cls, Docstring.of(cls))
+            known = {one.strip() for names in listed for one in names.split(",")}
+            assert {key for key, *_ in parameters(cls)} <= known, name
 
 
 # -- docstrings --------------------------------------------------------------------------------------------------------
@@ -133,12 +145,36 @@ def test_figures_say_what_they_show() -> None:
     made = charts.ratios(verdicts, "C", "Dot chart: A < B.")
     assert 'role="img" aria-label="Dot chart: A &lt; B."' in made
     assert made.count("<circle") == 2
-    drawn = charts.lines({"a": [(0, 0.0), (1, 0.5)], "b": [(0, 0.0), (1, 0.5)]}, "x", "y", "seen", "caption")
-    ends = [float(y) for y in re.findall(r'y="([\d.]+)" text-anchor="start" class="small t', drawn)]
-    assert abs(ends[0] - ends[1]) >= 11  # labels do not cover each other
+    drawn = charts.lines({name: [(0, 0.0), (1, 0.5)] for name in "abcd"}, "x", "y", "seen", "caption")
+    ends = sorted(float(y) for y in re.findall(r'y="([\d.]+)" text-anchor="start" class="small t', drawn))
+    assert len(ends) == 4
+    assert all(b - a >= 11 for a, b in itertools.pairwise(ends))  # labels do not cover each other
+    assert ends[0] >= 10  # nor leave the figure
 
 
 # -- the whole ---------------------------------------------------------------------------------------------------------
+
+
+def test_links_of_pages_lead_to_their_places_on_the_site() -> None:
+    readme = build.moved(ROOT / "README.md", "project/readme.md")
+    assert "](../explanation/leaderboard.md)" in readme
+    assert "](changes.md)" in readme
+    assert "](../files/CITATION.cff)" in readme
+    assert "](../images/regret.png)" in readme
+    assert "](tutorial/engineer.md)" in build.moved(DOCS / "index.md")
+    assert "(../../deploy)" not in build.moved(DOCS / "how-to" / "operate.md")  # a folder is named, not linked
+
+
+def test_pages_load_nothing_from_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "sub").mkdir()
+    page = tmp_path / "sub" / "x.html"
+    page.write_text(f'<script src="{build.ELSEWHERE}"></script><a href="https://arxiv.org/abs/1">a link</a>')
+    build.keep_inside(tmp_path)
+    assert f'<script src="../assets/{build.SHIM.name}">' in page.read_text()
+    page.write_text('<img alt="x" src="https://example.org/x.png">')
+    with pytest.raises(ValueError, match=r"loads https://example\.org/x\.png from elsewhere"):
+        build.keep_inside(tmp_path)
 
 
 def test_vendored_files_are_what_they_were() -> None:

@@ -31,8 +31,8 @@ def write_report(result: Result, folder: Path, settings: Mapping[str, Any]) -> l
 def content(result: Result, settings: Mapping[str, Any]) -> list[Block]:
     """The blocks of the page."""
     r = result
-    queries, runs = (f"{n} {word}{'s' * (n > 1)}" for n, word in ((len(r.queries), "querie"), (r.runs, "run")))
-    queries = queries if len(r.queries) > 1 else "1 query"
+    queries = f"{len(r.queries)} queries" if len(r.queries) > 1 else "1 query"
+    runs = f"{r.runs} runs" if r.runs > 1 else "1 run"
     final = {label: r.regret(label) for label in r.labels}
     blocks: list[Block] = [
         Heading(f"Simulation: {r.environment}", 1),
@@ -63,9 +63,15 @@ def content(result: Result, settings: Mapping[str, Any]) -> list[Block]:
     return [
         *blocks,
         Heading("Settings"),
-        Facts([*((name, str(value)) for name, value in settings.items()), *origin(r.seconds, r.cores)]),
+        Facts([*described(settings), *origin(r.seconds, r.cores)]),
         *repeat("simulate", "every policy, query and run at every checkpoint"),
     ]
+
+
+def described(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Settings as facts, without those that are not set."""
+    given = ((name, "; ".join(map(str, v)) if isinstance(v, list) else str(v)) for name, v in settings.items())
+    return [(name, text) for name, text in given if text not in ("", "None")]
 
 
 def repeat(command: str, rows: str) -> list[Block]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from driftrank.experiments.simulation.report import REPORT, repeat
+from driftrank.experiments.simulation.report import REPORT, described, repeat
 from driftrank.experiments.sweeps.result import Best, Sweep, written_values
 from driftrank.files import written, written_text
 from driftrank.reporting.page import Block, Facts, Heading, Picture, Plain, Text, html_page, origin
@@ -55,7 +55,7 @@ def content(sweep: Sweep, figures: list[str], settings: Mapping[str, Any]) -> li
             )
         ),
         Heading("Settings"),
-        Facts([*((name, str(value)) for name, value in settings.items()), *origin(sweep.seconds, result.cores)]),
+        Facts([*described(settings), *origin(sweep.seconds, result.cores)]),
         *repeat("sweep", "every setting, query and run at every checkpoint"),
     ]
 
