@@ -15,6 +15,9 @@ from markupsafe import Markup, escape
 #: of the drawing, in its own units
 _W, _H = 1000, 240
 
+#: half of an axis, in units of its first digit
+_ROUND = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+
 #: a value at a time; None: unknown, the line has a gap
 Point = tuple[float, float | None]
 
@@ -148,6 +151,9 @@ def _axis(values: Sequence[float], low: float | None) -> tuple[float, float]:
     bottom = min([*values, top]) if low is None else low
     if top <= bottom:
         top = bottom + (abs(bottom) or 1.0) * 0.1
+    if bottom == 0:  # the label in the middle is round, too
+        unit = 10 ** math.floor(math.log10(top / 2))
+        return 0.0, 2 * unit * next((n for n in _ROUND if n * unit >= top / 2), 10)
     step = 10 ** math.floor(math.log10(top - bottom)) / 5
     return math.floor(bottom / step) * step, math.ceil(top / step) * step
 
