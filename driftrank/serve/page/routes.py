@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from hmac import compare_digest
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -135,7 +136,7 @@ class _Endpoint:
                 response = _to_sign_in(request)
             else:
                 form = await _form(request) if request.method == "POST" else {}
-                if request.method == "POST" and form.get("token") != viewer.token:
+                if request.method == "POST" and not _same(form.get("token", ""), viewer.token):
                     raise Refused(403, "Origin refused", "token: must be that of the page; load it again")
                 response = await self._handler(self._page, _Asked(request, viewer, form))
         except Refused as problem:
@@ -258,6 +259,10 @@ async def _form(request: Request) -> dict[str, str]:
         raise Refused(413, "Body too long", f"form: must be no longer than {_LONGEST} bytes")
     body = await request.body()
     return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+
+
+def _same(token: str, other: str) -> bool:
+    return compare_digest(token.encode(), other.encode())
 
 
 def _cookie(scope: Scope) -> str | None:

@@ -172,7 +172,7 @@ def test_a_change_needs_the_token_of_its_session(browser: Browser, locked: Harne
     browser.sign_in(ADMIN)
     token, before = browser.token("/ranker/default"), locked.info().settings
     browser.sign_in(ADMIN)
-    for form in ({}, {"token": ""}, {"token": token}, {"token": "0" * 64}):
+    for form in ({}, {"token": ""}, {"token": token}, {"token": "0" * 64}, {"token": "é"}):
         answer = browser.post("/ranker/default/settings", step="apply", holdout="0.5", **form)
         assert answer.status_code == 403, form
     good = browser.token("/ranker/default")
