@@ -36,7 +36,7 @@ def reason(item: ItemState, place: int, of: int) -> str:
     >>> from driftrank.serve.times import moment
     >>> item = ItemState("a", 0.2, None, 340.0, 0.2, moment(0.0), None, prior=0.1, strength=20.0, low=0.16, high=0.25)
     >>> reason(item, 3, 12)
-    '3rd of 12 by its estimate 0.2 (0.16 to 0.25, from 340 observations; 0.1 before them, worth 20)'
+    '3rd of 12 by its estimate 0.2 (0.16 to 0.25, from 340 observations, and a prior of 0.1 worth 20)'
     """
     where = f"{_ordinal(place)} of {of}"
     if item.estimate is None:
@@ -50,7 +50,7 @@ def reason(item: ItemState, place: int, of: int) -> str:
         about.append("not observed yet")
     behind = ", ".join(about)
     if item.prior is not None and item.samples:
-        behind += f"; {item.prior:.2g} before them, worth {_number(item.strength or 0.0)}"
+        behind += f", and a prior of {item.prior:.2g} worth {_number(item.strength or 0.0)}"
     estimate = f"estimate {item.estimate:.3g} ({behind})"
     out = f"{where} by its {estimate}"
     if item.bonus is not None and item.score is not None:
