@@ -52,7 +52,7 @@ def chart(
         return f"{_W * (time - begin) / ((end - begin) or 1):.0f}"
 
     def y(value: float) -> str:
-        return f"{_H * (1 - (min(max(value, bottom), top) - bottom) / (top - bottom)):.0f}"
+        return f"{_H * (1 - (min(max(value, bottom), top) - bottom) / (top - bottom)):.1f}"
 
     parts = [f'<line class="grid" x1="0" x2="{_W}" y1="{h}" y2="{h}"/>' for h in (0, _H // 2, _H)]
     if bottom < 0 < top:
@@ -76,7 +76,8 @@ def chart(
     legend = "".join(f'<li class="{line.colour}">{escape(line.name)}</li>' for line in lines)
     return Markup(
         f'<figure class="chart"><div class="plot"><div class="y-axis" aria-hidden="true">{axis}</div>'
-        f'<svg viewBox="0 0 {_W} {_H}" preserveAspectRatio="none" role="img" aria-label="{escape(label)}">'
+        f'<svg viewBox="0 0 {_W} {_H}" preserveAspectRatio="none" role="img" aria-label="{escape(label)}" '
+        f'data-begin="{begin:.0f}" data-end="{end:.0f}" data-top="{top:g}" data-bottom="{bottom:g}">'
         f'{"".join(parts)}</svg></div><div class="x-axis" aria-hidden="true">{times}</div>'
         f'<figcaption><ul class="legend">{legend}</ul></figcaption></figure>'
     )

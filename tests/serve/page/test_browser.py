@@ -172,6 +172,16 @@ def test_a_change_of_minds_appears_soon_after_it_was_detected(look: Open, server
     other.wait_for_selector("[data-said]:has-text('noticed')", timeout=5_000)
 
 
+def test_the_pointer_shows_values_of_a_chart(look: Open) -> None:
+    page = look("/try")
+    page.wait_for_selector("path.c1[d^=M]", state="attached", timeout=30_000)
+    page.hover("svg[data-top]")
+    page.wait_for_selector(".tip")
+    assert "best possible: 0.670" in page.inner_text(".tip")
+    page.hover("h1")
+    page.wait_for_selector(".tip", state="hidden")
+
+
 def test_the_form_says_what_a_change_would_discard(look: Open, server: Running) -> None:
     page = look("/ranker/shop")
     page.fill("input[name=policy]", "CascadeTS")

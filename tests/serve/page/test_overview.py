@@ -75,6 +75,14 @@ def test_nodes_and_problems_are_shown(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "&lt;n2&gt;" in shown["service"]
 
 
+def test_as_long_as_the_baseline_has_no_lists_nothing_is_said(tmp_path: Path) -> None:
+    with Harness(tmp_path, ranker={"holdout": 0.001}) as harness:
+        for n in range(3):
+            harness.feedback(harness.rank("q", ["a", "b"], f"e{n}").event_id, [1])
+        found = earning(harness.service.ranker("default"))
+        assert (found.kind, found.text, found.gain) == ("none", "too early to say", None)
+
+
 def test_an_arm_is_compared_with_the_rankers_own_if_there_is_no_holdout(tmp_path: Path) -> None:
     arms = {"new": ArmSettings(share=0.5, policy="CascadeTS")}
     with Harness(tmp_path, ranker={"arms": arms}) as harness:

@@ -35,8 +35,8 @@ def earning(ranker: Ranker) -> Earning:
     pair = max(pairs, key=lambda pair: pair.arm == ranker.settings.mode)
     found = compared(sums, pair)
     over = "your own order" if pair.baseline == "holdout" else f"the arm {pair.baseline}"
-    base = sums.arms[pair.baseline]
-    if found.clicks is None or not base.clicks:
+    base = sums.arms.get(pair.baseline)  # None: it has no lists yet
+    if found.clicks is None or base is None or not base.clicks:
         text = "feedback is lost unevenly: no comparison" if found.refused == "lost-feedback" else "too early to say"
         return Earning("none", text, over, lists=found.lists)
     level = base.clicks / base.lists
