@@ -33,7 +33,7 @@ POLICY = (
 _HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",  # with no-referrer browsers would send forms from the origin "null"
     "cache-control": "no-store",
 }
 #: bytes of a form

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -117,6 +118,22 @@ def test_a_wrong_key_is_refused(server: Running, browser: Any) -> None:
     assert context.cookies() == []
     assert ["403" in error for error in noted.errors] == [True], "the browser notes the status, and nothing else"
     context.close()
+
+
+def test_without_keys_forms_work_and_nobody_signs_in(tmp_path: Path, browser: Any) -> None:
+    with Running(tmp_path, DRIFTRANK_RANKERS__DEFAULT__POLICY="CascadeUCB1") as server:
+        noted = Noted(browser.new_context())
+        page = noted.page
+        page.goto(f"{server.url}/ranker/default")
+        page.fill("input[name=k]", "4")
+        page.click("text=Review the change")
+        page.click("button:has-text('Change')")
+        page.wait_for_url("**/ranker/default#settings")
+        assert page.input_value("input[name=k]") == "4"
+        assert page.goto(f"{server.url}/try").status == 404
+        assert ["404" in error for error in noted.errors] == [True]
+        page.context.close()
+        assert server.stop() == 0
 
 
 def test_from_the_overview_to_a_ranker_a_query_and_an_event(look: Open) -> None:

@@ -136,6 +136,7 @@ def test_every_answer_has_a_strict_policy(browser: Browser) -> None:
         policy = answer.headers["content-security-policy"]
         assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
         assert "unsafe" not in policy
+        assert answer.headers["referrer-policy"] == "same-origin"
         assert (answer.headers["cache-control"], answer.headers["x-content-type-options"]) == ("no-store", "nosniff")
         assert not re.search(r"<script(?! type=\"module\" src=\"/page/)| style=| on\w+=|<style|https?://", answer.text)
 
