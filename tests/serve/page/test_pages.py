@@ -161,6 +161,12 @@ def test_a_ranker_key_shows_nothing_of_others(browser: Browser) -> None:
     assert browser.post("/ranker/shop/settings", token=token, k="5").status_code == 403
 
 
+def test_updates_are_of_pages_that_exist(browser: Browser) -> None:
+    browser.sign_in(ADMIN)
+    for wrong in ("", "?view=none", "?view=ranker", "?view=query&query=x", "?view=../x"):
+        assert browser.get(f"/page/stream{wrong}").status_code == 422, wrong
+
+
 def test_a_read_key_changes_nothing(browser: Browser) -> None:
     browser.sign_in(READ)
     page = browser.get("/ranker/default").text
