@@ -28,8 +28,9 @@ class Demo(Running):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    variables = {"DRIFTRANK_ADMIN_KEY": HASH, "DRIFTRANK_SESSION_SECRET": "s" * 32}
-    with Demo(tmp_path_factory.mktemp("demo"), "--no-open", **variables) as running:
+    folder = tmp_path_factory.mktemp("demo")
+    variables = {"DRIFTRANK_ADMIN_KEY": HASH, "DRIFTRANK_SESSION_SECRET": "s" * 32, "TMPDIR": str(folder)}
+    with Demo(folder, "--no-open", **variables) as running:
         with api(running) as http:
             shop = {"policy": "CascadeUCB1", "k": 2, "keys": [SHOP_HASH]}
             http.put("/v1/rankers/shop", json=shop).raise_for_status()
@@ -268,6 +269,7 @@ def test_it_ends_with_the_service_and_comes_back_by_itself(look: Open, server: R
     began = time.monotonic()
     assert server.stop() == 0
     assert time.monotonic() - began < 8, "open pages do not hold it up"
+    assert list(server.folder.iterdir()) == [], "nothing is left of the temporary store"
     page.wait_for_selector("[data-state=waiting]", timeout=15_000)
     server.restart()
     page.wait_for_selector("[data-state=live]", timeout=30_000)
