@@ -619,6 +619,31 @@ MUTANTS = [
         "if self._changes is not None and (seq is None or seq >= self._changes.seq):", "if False:",
         "serve/state/test_changes.py",
     ),
+    Mutant(
+        "page-token", "a change on the live page needs no token",
+        "not _same(form.get(\"token\", \"\"), viewer.token)", "False",
+        "serve/page/test_pages.py",
+    ),
+    Mutant(
+        "page-ranker", "the key of a ranker shows the pages of others",
+        "if ranker is not None and not viewer.sees(ranker):", "if False:",
+        "serve/page/test_pages.py",
+    ),
+    Mutant(
+        "page-session", "a session does not expire",
+        "or not _later(end, self._now())", "",
+        "serve/page/test_sessions.py",
+    ),
+    Mutant(
+        "page-discard", "the page discards what was learnt without having said so",
+        'discard=form.get("discard") == "yes"', "discard=True",
+        "serve/page/test_pages.py",
+    ),
+    Mutant(
+        "page-open", "an open page of a session that has ended is kept current",
+        "if not listener.allowed():", "if False:",
+        "serve/page/test_broadcast.py",
+    ),
 ]  # fmt: skip
 
 

@@ -1,9 +1,10 @@
 """Measure what open live pages cost: latencies of rankings at half of the highest rate, beside them and without.
 
-    python benchmarks/page.py [--pages 50] [--rounds 6] [--seconds 5]
+    python benchmarks/page.py [--pages 50] [--rounds 6] [--seconds 5] [--folder /dev/shm]
 
 Both ways are measured in turn on one service; the median of the ratios counts. A tenth of the pages are of different
-queries, the rest of the overview and of a ranker. Client and server share the machine.
+queries, the rest of the overview and of a ranker. Client and server share the machine; with a folder in
+memory a busy disk is not measured.
 """
 
 from __future__ import annotations
@@ -65,10 +66,14 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--folder", type=Path, help="for the store; by default a temporary folder")
     options = parser.parse_args()
     port = free_port()
     found: dict[str, list[float]] = {}
-    with tempfile.TemporaryDirectory() as folder, server(serving(port, Path(folder)), port) as process:
+    with (
+        tempfile.TemporaryDirectory(dir=options.folder) as folder,
+        server(serving(port, Path(folder)), port) as process,
+    ):
         most = run(maximal_rate, port, _CONNECTIONS, options.seconds, pairs("warm", 10))
         for number in range(options.rounds):
             both: dict[int, float] = {}

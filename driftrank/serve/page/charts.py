@@ -15,6 +15,9 @@ from markupsafe import Markup, escape
 #: of the drawing, in its own units
 _W, _H = 1000, 240
 
+#: half of an axis, in units of its first digit
+_ROUND = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+
 #: a value at a time; None: unknown, the line has a gap
 Point = tuple[float, float | None]
 
@@ -49,7 +52,7 @@ def chart(
         return f"{_W * (time - begin) / ((end - begin) or 1):.0f}"
 
     def y(value: float) -> str:
-        return f"{_H * (1 - (min(max(value, bottom), top) - bottom) / (top - bottom)):.0f}"
+        return f"{_H * (1 - (min(max(value, bottom), top) - bottom) / (top - bottom)):.1f}"
 
     parts = [f'<line class="grid" x1="0" x2="{_W}" y1="{h}" y2="{h}"/>' for h in (0, _H // 2, _H)]
     if bottom < 0 < top:
@@ -73,7 +76,8 @@ def chart(
     legend = "".join(f'<li class="{line.colour}">{escape(line.name)}</li>' for line in lines)
     return Markup(
         f'<figure class="chart"><div class="plot"><div class="y-axis" aria-hidden="true">{axis}</div>'
-        f'<svg viewBox="0 0 {_W} {_H}" preserveAspectRatio="none" role="img" aria-label="{escape(label)}">'
+        f'<svg viewBox="0 0 {_W} {_H}" preserveAspectRatio="none" role="img" aria-label="{escape(label)}" '
+        f'data-begin="{begin:.0f}" data-end="{end:.0f}" data-top="{top:g}" data-bottom="{bottom:g}">'
         f'{"".join(parts)}</svg></div><div class="x-axis" aria-hidden="true">{times}</div>'
         f'<figcaption><ul class="legend">{legend}</ul></figcaption></figure>'
     )
@@ -148,6 +152,9 @@ def _axis(values: Sequence[float], low: float | None) -> tuple[float, float]:
     bottom = min([*values, top]) if low is None else low
     if top <= bottom:
         top = bottom + (abs(bottom) or 1.0) * 0.1
+    if bottom == 0:  # the label in the middle is round, too
+        unit = 10 ** math.floor(math.log10(top / 2))
+        return 0.0, 2 * unit * next((n for n in _ROUND if n * unit >= top / 2), 10)
     step = 10 ** math.floor(math.log10(top - bottom)) / 5
     return math.floor(bottom / step) * step, math.ceil(top / step) * step
 

@@ -17,7 +17,12 @@ from driftrank.serve.page.broadcast import Regions
 #: blocks of templates that are kept current begin with this
 _LIVE = "live_"
 #: files of the page, with their types
-STATIC = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
+STATIC = {
+    "style.css": "text/css",
+    "live.js": "text/javascript",
+    "charts.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
 
 
 @functools.cache

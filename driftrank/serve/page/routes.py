@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from hmac import compare_digest
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -32,7 +33,7 @@ POLICY = (
 _HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",  # with no-referrer browsers would send forms from the origin "null"
     "cache-control": "no-store",
 }
 #: bytes of a form
@@ -64,21 +65,12 @@ class Page:
         self.broadcaster = Broadcaster(self._regions, lambda: service.settings.max_pages, lambda: service.draining)
 
     def routes(self) -> list[Route]:
-        pages = [("/", "overview"), ("/ranker/{ranker}", "ranker"), ("/ranker/{ranker}/query", "query"),
-                 ("/event", "event")]  # fmt: skip
-        if self._sandbox is not None:
-            pages.append(("/try", "try"))
-        out = [Route(path, _Endpoint(self, partial(_view, view)), methods=["GET"]) for path, view in pages]
-        for path, handler in _OTHERS.items():
-            methods = ["POST"] if handler in _CHANGES else ["GET"]
-            out.append(Route(path, _Endpoint(self, handler), methods=methods))
-        if self._sandbox is not None:
-            out.append(Route("/try/change", _Endpoint(self, _change_minds), methods=["POST"]))
-        out += [
+        table = [*_ROUTES, *(_SANDBOX if self._sandbox is not None else ())]
+        return [
+            *(Route(path, _Endpoint(self, handler), methods=[method]) for method, path, handler in table),
             Route("/sign-in", _SignIn(self), methods=["GET", "POST"]),
             Route("/page/{name}", _static, methods=["GET"]),
         ]
-        return out
 
     # -- access ----------------------------------------------------------------------------------------------------
 
@@ -91,7 +83,9 @@ class Page:
     def topic(self, view: str, params: Mapping[str, str], viewer: Viewer) -> Topic:
         """The page that is looked at; raises if it is about a ranker that must not be seen."""
         ranker = params.get("ranker")
-        if ranker and not viewer.sees(ranker):
+        if ranker is None and view in ("ranker", "query"):
+            raise Refused(422, "Bad value", "ranker: must be given")
+        if ranker is not None and not viewer.sees(ranker):
             raise no_ranker(ranker)
         return Topic(view, tuple(sorted(params.items())), viewer.rankers)
 
@@ -135,7 +129,7 @@ class _Endpoint:
                 response = _to_sign_in(request)
             else:
                 form = await _form(request) if request.method == "POST" else {}
-                if request.method == "POST" and form.get("token") != viewer.token:
+                if request.method == "POST" and not _same(form.get("token", ""), viewer.token):
                     raise Refused(403, "Origin refused", "token: must be that of the page; load it again")
                 response = await self._handler(self._page, _Asked(request, viewer, form))
         except Refused as problem:
@@ -231,13 +225,20 @@ async def _change_minds(page: Page, asked: _Asked) -> Response:
     return RedirectResponse("/try", 303)
 
 
-_OTHERS: dict[str, _Handler] = {
-    "/page/stream": _stream,
-    "/find": _find,
-    "/ranker/{ranker}/settings": _settings,
-    "/sign-out": _sign_out,
-}
-_CHANGES = (_settings, _sign_out)
+_ROUTES: tuple[tuple[str, str, _Handler], ...] = (
+    ("GET", "/", partial(_view, "overview")),
+    ("GET", "/ranker/{ranker}", partial(_view, "ranker")),
+    ("GET", "/ranker/{ranker}/query", partial(_view, "query")),
+    ("GET", "/event", partial(_view, "event")),
+    ("GET", "/find", _find),
+    ("GET", "/page/stream", _stream),
+    ("POST", "/ranker/{ranker}/settings", _settings),
+    ("POST", "/sign-out", _sign_out),
+)
+_SANDBOX: tuple[tuple[str, str, _Handler], ...] = (
+    ("GET", "/try", partial(_view, "try")),
+    ("POST", "/try/change", _change_minds),
+)
 
 
 async def _static(request: Request) -> Response:
@@ -258,6 +259,10 @@ async def _form(request: Request) -> dict[str, str]:
         raise Refused(413, "Body too long", f"form: must be no longer than {_LONGEST} bytes")
     body = await request.body()
     return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+
+
+def _same(token: str, other: str) -> bool:
+    return compare_digest(token.encode(), other.encode())
 
 
 def _cookie(scope: Scope) -> str | None:

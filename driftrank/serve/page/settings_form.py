@@ -23,9 +23,7 @@ class Field(NamedTuple):
 
 FIELDS = (
     Field("policy", "Policy, as on the command line"),
-    Field(
-        "mode", "Mode: live ranks, shadow shows your order and learns, safe stays near it", ("live", "shadow", "safe")
-    ),
+    Field("mode", "live ranks, shadow shows your order and learns, safe stays near it", ("live", "shadow", "safe")),
     Field("k", "Positions of a list"),
     Field("holdout", "Share of lists in your own order, to compare with"),
     Field("wait", "Feedback window: how long clicks of a list are accepted"),

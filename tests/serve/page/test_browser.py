@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -27,8 +28,9 @@ class Demo(Running):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    variables = {"DRIFTRANK_ADMIN_KEY": HASH, "DRIFTRANK_SESSION_SECRET": "s" * 32}
-    with Demo(tmp_path_factory.mktemp("demo"), "--no-open", **variables) as running:
+    folder = tmp_path_factory.mktemp("demo")
+    variables = {"DRIFTRANK_ADMIN_KEY": HASH, "DRIFTRANK_SESSION_SECRET": "s" * 32, "TMPDIR": str(folder)}
+    with Demo(folder, "--no-open", **variables) as running:
         with api(running) as http:
             shop = {"policy": "CascadeUCB1", "k": 2, "keys": [SHOP_HASH]}
             http.put("/v1/rankers/shop", json=shop).raise_for_status()
@@ -119,6 +121,22 @@ def test_a_wrong_key_is_refused(server: Running, browser: Any) -> None:
     context.close()
 
 
+def test_without_keys_forms_work_and_nobody_signs_in(tmp_path: Path, browser: Any) -> None:
+    with Running(tmp_path, DRIFTRANK_RANKERS__DEFAULT__POLICY="CascadeUCB1") as server:
+        noted = Noted(browser.new_context())
+        page = noted.page
+        page.goto(f"{server.url}/ranker/default")
+        page.fill("input[name=k]", "4")
+        page.click("text=Review the change")
+        page.click("button:has-text('Change')")
+        page.wait_for_url("**/ranker/default#settings")
+        assert page.input_value("input[name=k]") == "4"
+        assert page.goto(f"{server.url}/try").status == 404
+        assert ["404" in error for error in noted.errors] == [True]
+        page.context.close()
+        assert server.stop() == 0
+
+
 def test_from_the_overview_to_a_ranker_a_query_and_an_event(look: Open) -> None:
     page = look("/")
     page.click("a:has-text('sandbox')")
@@ -170,6 +188,16 @@ def test_a_change_of_minds_appears_soon_after_it_was_detected(look: Open, server
     page.wait_for_function(f"before => {shown} > before", arg=before, timeout=5_000)
     other.wait_for_selector(".marker.found", state="attached", timeout=5_000)
     other.wait_for_selector("[data-said]:has-text('noticed')", timeout=5_000)
+
+
+def test_the_pointer_shows_values_of_a_chart(look: Open) -> None:
+    page = look("/try")
+    page.wait_for_selector("path.c1[d^=M]", state="attached", timeout=30_000)
+    page.hover("svg[data-top]")
+    page.wait_for_selector(".tip")
+    assert "best possible: 0.670" in page.inner_text(".tip")
+    page.hover("h1")
+    page.wait_for_selector(".tip", state="hidden")
 
 
 def test_the_form_says_what_a_change_would_discard(look: Open, server: Running) -> None:
@@ -241,6 +269,7 @@ def test_it_ends_with_the_service_and_comes_back_by_itself(look: Open, server: R
     began = time.monotonic()
     assert server.stop() == 0
     assert time.monotonic() - began < 8, "open pages do not hold it up"
+    assert list(server.folder.iterdir()) == [], "nothing is left of the temporary store"
     page.wait_for_selector("[data-state=waiting]", timeout=15_000)
     server.restart()
     page.wait_for_selector("[data-state=live]", timeout=30_000)

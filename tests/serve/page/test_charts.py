@@ -28,7 +28,7 @@ def test_a_line_has_gaps_where_nothing_is_known() -> None:
     root = drawn(chart([line], label=NASTY, ticks=("then", "now"), begin=0, end=40, markers=markers))
     path = root.find(".//path")
     assert path is not None
-    assert path.get("d") == "M0 180L250 60M750 120L1000 120", "of 1000 by 240, from 0 to 4"
+    assert path.get("d") == "M0 180.0L250 60.0M750 120.0L1000 120.0", "of 1000 by 240, from 0 to 4"
     assert [span.text for span in root.findall(".//div[@class='y-axis']/span")] == ["4", "2", "0"]
     assert len(root.findall(".//polygon")) == 1
     assert [line.get("x1") for line in root.findall(".//line") if "marker" in line.get("class", "")] == ["250"]

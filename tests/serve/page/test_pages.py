@@ -136,6 +136,7 @@ def test_every_answer_has_a_strict_policy(browser: Browser) -> None:
         policy = answer.headers["content-security-policy"]
         assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
         assert "unsafe" not in policy
+        assert answer.headers["referrer-policy"] == "same-origin"
         assert (answer.headers["cache-control"], answer.headers["x-content-type-options"]) == ("no-store", "nosniff")
         assert not re.search(r"<script(?! type=\"module\" src=\"/page/)| style=| on\w+=|<style|https?://", answer.text)
 
@@ -160,6 +161,12 @@ def test_a_ranker_key_shows_nothing_of_others(browser: Browser) -> None:
     assert browser.post("/ranker/shop/settings", token=token, k="5").status_code == 403
 
 
+def test_updates_are_of_pages_that_exist(browser: Browser) -> None:
+    browser.sign_in(ADMIN)
+    for wrong in ("", "?view=none", "?view=ranker", "?view=query&query=x", "?view=../x"):
+        assert browser.get(f"/page/stream{wrong}").status_code == 422, wrong
+
+
 def test_a_read_key_changes_nothing(browser: Browser) -> None:
     browser.sign_in(READ)
     page = browser.get("/ranker/default").text
@@ -172,7 +179,7 @@ def test_a_change_needs_the_token_of_its_session(browser: Browser, locked: Harne
     browser.sign_in(ADMIN)
     token, before = browser.token("/ranker/default"), locked.info().settings
     browser.sign_in(ADMIN)
-    for form in ({}, {"token": ""}, {"token": token}, {"token": "0" * 64}):
+    for form in ({}, {"token": ""}, {"token": token}, {"token": "0" * 64}, {"token": "é"}):
         answer = browser.post("/ranker/default/settings", step="apply", holdout="0.5", **form)
         assert answer.status_code == 403, form
     good = browser.token("/ranker/default")

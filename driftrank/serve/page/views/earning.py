@@ -15,6 +15,7 @@ class Earning(NamedTuple):
 
     kind: str  #: a class: good, bad, warn, none
     text: str  #: in a few words
+    over: str = "your own order"  #: what it is compared with
     gain: float | None = None  #: relative to the baseline
     low: float | None = None  #: of its interval, which holds at all times
     high: float | None = None
@@ -24,7 +25,7 @@ class Earning(NamedTuple):
 
 
 def earning(ranker: Ranker) -> Earning:
-    """The ranker's own arm, or the arm with the most lists, compared with the baseline."""
+    """The ranker's own arm, or its first one, compared with the baseline."""
     sums = ranker.experiment
     pairs = [pair for pair in sums.pairs if pair.lists and not pair.until]
     if not pairs:
@@ -33,15 +34,16 @@ def earning(ranker: Ranker) -> Earning:
         return Earning("none", "no baseline: set holdout to compare")
     pair = max(pairs, key=lambda pair: pair.arm == ranker.settings.mode)
     found = compared(sums, pair)
-    base = sums.arms[pair.baseline]
-    if found.clicks is None or not base.clicks:
+    over = "your own order" if pair.baseline == "holdout" else f"the arm {pair.baseline}"
+    base = sums.arms.get(pair.baseline)  # None: it has no lists yet
+    if found.clicks is None or base is None or not base.clicks:
         text = "feedback is lost unevenly: no comparison" if found.refused == "lost-feedback" else "too early to say"
-        return Earning("none", text, lists=found.lists)
+        return Earning("none", text, over, lists=found.lists)
     level = base.clicks / base.lists
     gain, low, high = (x / level for x in (found.clicks.difference, found.clicks.low, found.clicks.high))
     since = datetime.fromisoformat(found.certain_since) if found.certain_since else None
     kind, text = _verdict(found)
-    return Earning(kind, text, gain, low, high, since, found.lists, found.needed)
+    return Earning(kind, text, over, gain, low, high, since, found.lists, found.needed)
 
 
 def _verdict(found: Comparison) -> tuple[str, str]:

@@ -13,6 +13,8 @@ from driftrank.wire import Overview, RankerOverview
 
 #: failed requests from which on it is not well
 _ERRORS = 0.01
+#: seconds without a sign of life of a node
+_SILENT = 30
 
 
 class _Card(NamedTuple):
@@ -69,20 +71,20 @@ def _verdict(cards: list[_Card]) -> tuple[str, str]:
     if len(busy) == 1 and (of := busy[0].earning).gain is not None:
         name = busy[0].of.ranker
         if of.kind == "good":
-            return "good", f"{name} earns {of.gain:.0%} more clicks per list than your own order."
+            return "good", f"{name} earns {of.gain:.0%} more clicks per list than {of.over}."
         if of.kind == "bad":
-            return "bad", f"{name} earns {-(of.gain or 0):.0%} fewer clicks per list than your own order."
-        return "warn", f"{name} is not certain to earn more than your own order yet."
+            return "bad", f"{name} earns {-of.gain:.0%} fewer clicks per list than {of.over}."
+        return "warn", f"{name} is not certain to earn more than {of.over} yet."
     more, less = (sum(card.earning.kind == kind for card in busy) for kind in ("good", "bad"))
     if less:
-        return "bad", f"{less} of {len(busy)} rankers with traffic earn less than your own order."
+        return "bad", f"{less} of {len(busy)} rankers with traffic earn less than the baseline."
     if more == len(busy):
         all_ = "Both" if more == 2 else f"All {more}"
-        return "good", f"{all_} rankers with traffic earn more clicks per list than your own order."
+        return "good", f"{all_} rankers with traffic earn more clicks per list than the baseline."
     if more:
-        return "good", f"{more} of {len(busy)} rankers with traffic are certain to earn more than your own order."
+        return "good", f"{more} of {len(busy)} rankers with traffic are certain to earn more than the baseline."
     if any(card.earning.kind == "warn" for card in busy):
-        return "warn", "No ranker is certain to earn more than your own order yet."
+        return "warn", "No ranker is certain to earn more than the baseline yet."
     return "none", "Nothing to compare with yet: a ranker with the setting holdout says what it earns."
 
 
@@ -94,7 +96,5 @@ def _reasons(found: Overview) -> list[str]:
     out = [] if its.problem is None else [its.problem]
     if its.errors > _ERRORS * its.requests:
         out.append(f"{its.errors:,} of {its.requests:,} requests failed since the start.")
-    out += [
-        f"Node {node.node} has not been heard from for {node.seconds:.0f} s." for node in its.nodes if node.seconds > 30
-    ]
-    return out
+    silent = [node for node in its.nodes if node.seconds > _SILENT]
+    return out + [f"Node {node.node} was last seen {node.seconds:.0f} s ago." for node in silent]

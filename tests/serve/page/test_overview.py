@@ -1,0 +1,99 @@
+"""The glance of the overview: is it well, and does it earn more than the baseline?"""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from driftrank.serve.page import render
+from driftrank.serve.page.views import VIEWS, Looking
+from driftrank.serve.page.views.earning import Earning, earning
+from driftrank.serve.page.views.overview import _Card, _reasons, _verdict
+from driftrank.wire import ArmSettings, NodeOverview, Overview, RankerOverview, ServiceOverview
+from tests.serve.harness import CHEAP, Harness
+
+NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)
+WELL = ServiceOverview("0.1.0", 1000, 0, 5_000_000, 1_000)
+
+
+def card(name: str, kind: str, gain: float | None = None, lists: int = 10) -> _Card:
+    of = RankerOverview(name, CHEAP, lists, lists, [], [], 0, 0)
+    return _Card(of, "live", 1, Earning(kind, "", gain=gain), [])
+
+
+@pytest.mark.parametrize(
+    ("cards", "kind", "says"),
+    [
+        ([], "none", "No lists"),
+        ([card("shop", "good", 0.2, lists=0)], "none", "No lists"),
+        ([card("shop", "good", 0.214)], "good", "shop earns 21% more clicks per list than your own order"),
+        ([card("shop", "bad", -0.1), card("idle", "none", lists=0)], "bad", "shop earns 10% fewer"),
+        ([card("shop", "warn", 0.01)], "warn", "shop is not certain"),
+        ([card("shop", "none")], "none", "Nothing to compare with"),
+        ([card("a", "good", 0.1), card("b", "good", 0.2)], "good", "Both rankers"),
+        ([card("a", "good", 0.1), card("b", "warn", 0.0)], "good", "1 of 2 rankers with traffic are certain"),
+        ([card("a", "good", 0.1), card("b", "bad", -0.2)], "bad", "1 of 2 rankers with traffic earn less"),
+        ([card("a", "warn", 0.1), card("b", "none")], "warn", "No ranker is certain"),
+    ],
+)
+def test_the_verdict(cards: list[_Card], kind: str, says: str) -> None:
+    found = _verdict(cards)
+    assert found[0] == kind
+    assert says in found[1]
+
+
+def test_reasons_why_it_is_not_well() -> None:
+    assert _reasons(Overview(NOW, [], WELL)) == []
+    assert _reasons(Overview(NOW, [])) == [], "of a service that is not visible nothing is said"
+    (full,) = _reasons(Overview(NOW, [], structs.replace(WELL, problem="the disk is full")))
+    assert full == "the disk is full"
+    assert _reasons(Overview(NOW, [], structs.replace(WELL, errors=10))) == []
+    (failed,) = _reasons(Overview(NOW, [], structs.replace(WELL, errors=11)))
+    assert failed == "11 of 1,000 requests failed since the start."
+    nodes = [NodeOverview("n1", "http://n1", 7, 0.5, True), NodeOverview("n2", "http://n2", 5, 61.0, False)]
+    (silent,) = _reasons(Overview(NOW, [], structs.replace(WELL, nodes=nodes)))
+    assert silent == "Node n2 was last seen 61 s ago."
+
+
+def test_nodes_and_problems_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = [NodeOverview("n1", "http://n1", 7, 0.5, True), NodeOverview("<n2>", "http://n2", 5, 61.0, False)]
+
+    async def found(*_: object) -> Overview:
+        return Overview(NOW, [], structs.replace(WELL, nodes=nodes, problem="the disk is full"))
+
+    monkeypatch.setattr(sys.modules[_Card.__module__], "overview_of", found)
+    with Harness(tmp_path) as harness:
+        context = harness.run(VIEWS["overview"](Looking(harness.service, {}, None, None)))
+    shown = render.regions("overview.html", context)
+    assert "Something is wrong" in shown["glance"]
+    assert "the disk is full" in shown["glance"]
+    assert "keeper" in shown["service"]
+    assert "&lt;n2&gt;" in shown["service"]
+
+
+def test_as_long_as_the_baseline_has_no_lists_nothing_is_said(tmp_path: Path) -> None:
+    with Harness(tmp_path, ranker={"holdout": 0.001}) as harness:
+        for n in range(3):
+            harness.feedback(harness.rank("q", ["a", "b"], f"e{n}").event_id, [1])
+        found = earning(harness.service.ranker("default"))
+        assert (found.kind, found.text, found.gain) == ("none", "too early to say", None)
+
+
+def test_an_arm_is_compared_with_the_rankers_own_if_there_is_no_holdout(tmp_path: Path) -> None:
+    arms = {"new": ArmSettings(share=0.5, policy="CascadeTS")}
+    with Harness(tmp_path, ranker={"arms": arms}) as harness:
+        assert earning(harness.service.ranker("default")).text == "no baseline: set holdout to compare"
+        for n in range(260):
+            harness.feedback(harness.rank("q", ["a", "b"], f"e{n}", subject=f"user {n}").event_id, [1] if n % 2 else [])
+        found = earning(harness.service.ranker("default"))
+        assert (found.over, found.kind) == ("the arm live", "warn")
+        assert found.gain is not None
+        assert found.low is not None
+        assert found.high is not None
+        assert found.low < found.gain < found.high
+        harness.put(policy=CHEAP, mode="shadow", k=3)
+        assert "shadow" in earning(harness.service.ranker("default")).text
