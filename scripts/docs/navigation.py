@@ -62,7 +62,7 @@ def navigation() -> Navigation:
 
 
 def how_to_pages() -> tuple[list[Path], list[Path]]:
-    """How-to pages about serving and all others, in the order of the home page, which names every one."""
+    """The how-to pages about serving, and all others, in the order of the home page, which names every one."""
     found: dict[bool, list[Path]] = {True: [], False: []}
     for section in re.split(r"^## ", (DOCS / "index.md").read_text("utf-8"), flags=re.MULTILINE)[1:]:
         found[section.startswith("Serve")] += [
