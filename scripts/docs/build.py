@@ -25,6 +25,7 @@ VENDOR = Path(__file__).with_name("vendor")
 ELSEWHERE, SHIM = "https://unpkg.com/iframe-worker/shim", VENDOR / "iframe-worker-1.0.4.js"
 #: what a browser fetches from another host while it shows a page
 LOADED = re.compile(r"""<(?:script|img|iframe|source|link)\b[^>]*?\s(?:src|href)=["']?((?:https?:)?//[^"'\s>]+)""")
+_ATTRIBUTE = re.compile(r"""(<(?:a|img)\s[^>]*?\b(?:href|src)=)"([^"#]+)\"""")
 _LINK = re.compile(r"(!?\[[^\]]*\])\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -96,21 +97,27 @@ def moved(source: Path, page: str | None = None) -> str:
     """A page with its links as they are on the site. Files of the repository come along; folders are named only."""
     page = page or str(source.relative_to(DOCS))
 
+    def place(target: str) -> str | None:
+        """The path from the page to a file of the repository; None for a folder."""
+        path = (source.parent / target).resolve()
+        if path.is_dir():
+            return None
+        at = PROJECT.get(str(path.relative_to(ROOT)))
+        at = at or str(path.relative_to(DOCS) if path.is_relative_to(DOCS) else Path("files") / path.relative_to(ROOT))
+        at = re.sub(r"^(tutorial/[\w-]+)\.py$", r"\1.md", at)
+        return os.path.relpath(at, os.path.dirname(page) or ".")
+
     def link(found: re.Match[str]) -> str:
         text, target, anchor = found[1], found[2], found[3] or ""
-        if "://" in target or target.startswith("mailto:"):
+        if "://" in target:
             return found[0]
-        path = (source.parent / target).resolve()
-        relative = str(path.relative_to(ROOT))
-        if path.is_dir():
-            return text.strip("![]") if not text.startswith("!") else found[0]
-        place = PROJECT.get(relative) or (
-            str(path.relative_to(DOCS)) if path.is_relative_to(DOCS) else f"files/{relative}"
-        )
-        place = re.sub(r"^(tutorial/[\w-]+)\.py$", r"\1.md", place)
-        return f"{text}({os.path.relpath(place, os.path.dirname(page) or '.')}{anchor})"
+        there = place(target)
+        return f"{text}({there}{anchor})" if there else text.strip("[]")
 
-    return _LINK.sub(link, source.read_text("utf-8"))
+    def attribute(found: re.Match[str]) -> str:
+        return found[0] if "://" in found[2] else f'{found[1]}"{place(found[2])}"'
+
+    return _ATTRIBUTE.sub(attribute, _LINK.sub(link, source.read_text("utf-8")))
 
 
 def copied_files(pages: Path) -> None:

@@ -19,7 +19,7 @@ from driftrank.queries import Queries, yandex_like
 from scripts.docs import charts
 from scripts.docs.board import ORACLE, Part, Verdict, parts
 from scripts.docs.markup import Docstring, Page
-from scripts.docs.reference import definitions, documented, fields_of
+from scripts.docs.reference import definitions, fields_of
 
 POLICIES, ENVIRONMENTS, CLICK_MODELS = "policies", "environments", "click-models"
 #: steps of the figure of an environment, and points of a line in it
@@ -191,10 +191,15 @@ def environment_page(name: str, cls: type, known: Mapping[str, str]) -> Page:
         )
     board = page.link("explanation/leaderboard.md")
     page.add(f"Regret relative to that of the default policy. All numbers: [leaderboard]({board}).")
+    _add_rest(page, docstring, cls.__module__)
+    return page
+
+
+def _add_rest(page: Page, docstring: Docstring, module: str) -> None:
+    """Notes and examples."""
     for section in ("Notes", "Examples"):
         if section in docstring.sections:
-            page.add(f"## {section}", page.prose(docstring.sections[section], cls.__module__))
-    return page
+            page.add(f"## {section}", page.prose(docstring.sections[section], module))
 
 
 def _winners(part: Part, environment: str) -> str:
@@ -255,13 +260,12 @@ def _grades_figure() -> str:
 def click_model_page(name: str, cls: type, known: Mapping[str, str]) -> Page:
     """Formula, parameters, and how far down users read."""
     page = Page(f"{CLICK_MODELS}/{name}.md", known)
-    docstring = Docstring.of(cls)
-    page.add(f"# {name}")
-    documented(page, docstring, cls.__module__)
+    docstring = _head(page, name, cls, cls.__module__)
     page.add(f"`driftrank.clickmodels.{name}` · `driftrank simulate --click-model {name}`")
-    page.add("## Defaults")
-    _parameters(page, cls, Docstring("", {}))
+    page.add("## Parameters")
+    _parameters(page, cls, docstring)
     page.add("## How far users read", _reading_figure(name, cls))
+    _add_rest(page, docstring, cls.__module__)
     return page
 
 

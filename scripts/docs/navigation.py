@@ -1,4 +1,4 @@
-"""The navigation of the site. A page of docs/ is found by its folder; only the order of the first ones is stated."""
+"""The navigation of the site: pages of docs/ by their folders, and pages that are made."""
 
 from __future__ import annotations
 
@@ -20,20 +20,12 @@ PROJECT = {
     "CONTRIBUTING.md": "project/contributing.md",
     "SECURITY.md": "project/security.md",
 }
-#: how-to pages about the service; all others are about experiments and logs
-SERVING = (
-    "serve-first-ranking", "features-and-context", "delayed-clicks", "shadow-then-live", "first-live-shelf",
-    "run-an-experiment", "move-from-personalizer", "operate", "several-nodes",
-)  # fmt: skip
-
 Navigation = list[dict[str, Any]]
 
 
 def navigation() -> Navigation:
     """Titles with pages, or with further titles."""
-    how_to = {path.stem: path for path in sorted((DOCS / "how-to").glob("*.md"))}
-    served = [how_to[name] for name in SERVING]
-    others = [path for name, path in how_to.items() if name not in SERVING]
+    served, others = how_to_pages()
     return [
         {"Home": "index.md"},
         {"Tutorials": [*_named(sorted((DOCS / "tutorial").glob("*.md"))), *_notebooks()]},
@@ -67,6 +59,16 @@ def navigation() -> Navigation:
         },
         {"Project": [{title_of(ROOT / name): page} for name, page in PROJECT.items()]},
     ]
+
+
+def how_to_pages() -> tuple[list[Path], list[Path]]:
+    """The how-to pages about serving, and all others, in the order of the home page, which names every one."""
+    found: dict[bool, list[Path]] = {True: [], False: []}
+    for section in re.split(r"^## ", (DOCS / "index.md").read_text("utf-8"), flags=re.MULTILINE)[1:]:
+        found[section.startswith("Serve")] += [
+            DOCS / link for link in re.findall(r"\]\((how-to/[\w-]+\.md)\)", section)
+        ]
+    return found[True], found[False]
 
 
 def listed(entries: Navigation) -> list[str]:

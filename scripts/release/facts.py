@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 from driftrank import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
+#: folders that tools make
+_BUILT = ("build", "dist", "node_modules", "out", "site")
 
 
 def version_problems(root: Path = ROOT, version: str = __version__) -> Iterator[str]:
@@ -54,6 +56,9 @@ def vendored_problems(root: Path = ROOT) -> Iterator[str]:
 
 
 def vendored_folders(root: Path = ROOT) -> list[Path]:
-    """The lists of checksums in the repository."""
-    listed = subprocess.run(["git", "ls-files", "*SHA256SUMS"], cwd=root, capture_output=True, text=True, check=True)
-    return [root / line for line in listed.stdout.splitlines()]
+    """The lists of checksums, without those in environments and in what was built."""
+    found = []
+    for folder, inner, files in os.walk(root):
+        inner[:] = [name for name in inner if not name.startswith(".") and name not in _BUILT]
+        found += [Path(folder, name) for name in files if name == "SHA256SUMS"]
+    return sorted(found)

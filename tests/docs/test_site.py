@@ -17,7 +17,7 @@ from driftrank.cli._catalogue import parameters
 from driftrank.kernels import pure
 from scripts.docs import board, build, catalogue, charts, notebooks, reference
 from scripts.docs.markup import Docstring, Page, formula
-from scripts.docs.navigation import DOCS, PROJECT, listed, navigation
+from scripts.docs.navigation import DOCS, PROJECT, how_to_pages, listed, navigation
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = reference.module_names()
@@ -53,6 +53,12 @@ def test_every_page_is_in_the_navigation_once(pages: list[str]) -> None:
     scripts = {f"tutorial/{path.stem}.md" for path in (DOCS / "tutorial").glob("*.py")}
     assert written | scripts | set(PROJECT.values()) | set(catalogue.entries().values()) <= set(pages)
     assert len(pages) == len(set(pages))
+
+
+def test_the_home_page_names_every_how_to_page() -> None:
+    served, others = how_to_pages()
+    assert sorted(served + others) == sorted((DOCS / "how-to").glob("*.md"))
+    assert DOCS / "how-to" / "operate.md" in served
 
 
 def test_every_name_of_the_registries_has_a_page() -> None:
@@ -163,6 +169,16 @@ def test_links_of_pages_lead_to_their_places_on_the_site() -> None:
     assert "](../images/regret.png)" in readme
     assert "](tutorial/engineer.md)" in build.moved(DOCS / "index.md")
     assert "(../../deploy)" not in build.moved(DOCS / "how-to" / "operate.md")  # a folder is named, not linked
+
+
+def test_links_in_html_are_moved_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "ROOT", tmp_path)
+    monkeypatch.setattr(build, "DOCS", tmp_path / "docs")
+    page = tmp_path / "README.md"
+    page.write_text('<a href="docs/x.md"><img alt="x" src="docs/x.png"></a> <a href="https://arxiv.org">paper</a>')
+    assert build.moved(page, "project/readme.md") == (
+        '<a href="../x.md"><img alt="x" src="../x.png"></a> <a href="https://arxiv.org">paper</a>'
+    )
 
 
 def test_pages_load_nothing_from_elsewhere(tmp_path: Path) -> None:
