@@ -1,8 +1,12 @@
 """Off-policy evaluation: its speed, other packages on the same rows, and replay. Coverage: ``evaluation_coverage.py``.
 
+    python benchmarks/evaluation.py models [--logs 500] [--lists 5000]
     python benchmarks/evaluation.py scale [--lists 30000000] [--queries 1000] [--folder DIR]
     python benchmarks/evaluation.py peers [--logs 20] [--lists 5000]
     python benchmarks/evaluation.py replay [--logs 4] [--lists 60000]
+
+``models`` writes the logs of ``evaluation_coverage.py`` and evaluates them with all checks: how often the value was
+refused, and how often the interval of the click model held the truth in the logs whose checks it passed.
 
 ``scale`` writes a log of shuffled lists of ten, and evaluates the best list of three: seconds and processor seconds of
 each step, in one process, and its peak memory.
@@ -32,12 +36,33 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import driftrank as dr  # noqa: E402
-from benchmarks.evaluation_coverage import World, sampled  # noqa: E402
+from benchmarks.evaluation_coverage import WORLDS, World, drawn_world, generator, sampled  # noqa: E402
 from driftrank.evaluation.base import Batch, known_estimators  # noqa: E402
 from driftrank.evaluation.rows import LogRows  # noqa: E402
 from driftrank.evaluation.shadow import best_now  # noqa: E402
 from driftrank.evaluation.sums import Sums  # noqa: E402
 from tests.evaluation.worlds import ALPHA, CHANGED, LISTS, QUERIES, Drawn, K, L, write  # noqa: E402
+
+# -- the click model -----------------------------------------------------------------------------------------------
+
+
+def models(logs: int, lists: int) -> None:
+    print(f"{logs} logs of {lists:,} lists each")
+    print("| world | refused | click model covers |\n|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log.parquet"
+        for kind in WORLDS:
+            refused, held = 0, []
+            for seed in range(logs):
+                world = drawn_world(generator(seed, kind), kind, lists)
+                found = dr.evaluate(write(path, world.drawn), world.target, changes=0)["rankings"]
+                refused += found.value is None
+                model = found.ladder["direct"]
+                if model.low is not None and model.high is not None:
+                    held.append(model.low <= world.value.mean() <= model.high)
+            covers = f"{np.mean(held):.3f} of {len(held)}" if held else "-"
+            print(f"| {kind} | {refused / logs:.3f} | {covers} |", flush=True)
+
 
 # -- speed ---------------------------------------------------------------------------------------------------------
 
@@ -223,13 +248,15 @@ def by_itself(policy: dr.Policy, rng: np.random.Generator, steps: int, faster: i
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("scale", "peers", "replay"))
+    parser.add_argument("what", choices=("models", "scale", "peers", "replay"))
     parser.add_argument("--logs", type=int)
     parser.add_argument("--lists", type=int)
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--folder", type=Path)
     options = parser.parse_args()
-    if options.what == "scale":
+    if options.what == "models":
+        models(options.logs or 500, options.lists or 5000)
+    elif options.what == "scale":
         scale(options.lists or 30_000_000, options.queries, options.folder)
     elif options.what == "peers":
         peers(options.logs or 20, options.lists or 5000)

@@ -138,9 +138,17 @@ class Outcome(NamedTuple):
     off: float
 
 
+def generator(seed: int, kind: str) -> np.random.Generator:
+    return np.random.default_rng([WORLDS.index(kind), seed, 17])
+
+
+def drawn_world(rng: np.random.Generator, kind: str, lists: int) -> World:
+    return learnt(rng, lists) if kind == WORLDS[3] else sampled(rng, lists, kind)
+
+
 def outcome(seed: int, kind: str, lists: int) -> Outcome:
-    rng = np.random.default_rng([WORLDS.index(kind), seed, 17])
-    world = learnt(rng, lists) if kind == WORLDS[3] else sampled(rng, lists, kind)
+    rng = generator(seed, kind)
+    world = drawn_world(rng, kind, lists)
     batch = batch_of(world, rng.integers(0, CELLS.buckets, lists))
     dr = known_estimators()["dr"]
     scope = Sums.of([batch], {"dr": dr}, CELLS, 2).scope(False)

@@ -60,6 +60,7 @@ class _Taken(NamedTuple):
     impressions: list[Impression]  #: that the records of others are about
     found: list[Impression | None]
     loaded: list[Loaded]
+    flushed: bool  #: all of it is durable
 
 
 class Follower(Committer):
@@ -88,6 +89,8 @@ class Follower(Committer):
         self._followed, self._compile, self._begin_again, self._poll = followed, compile_, begin_again, poll
         self._wanted: dict[QueryKey, asyncio.Future[None]] = {}
         self._asked: list[tuple[Sequence[Event], asyncio.Future[list[Impression | None]]]] = []
+        self._settling: list[asyncio.Future[None]] = []
+        self._durable = 0  # all up to this record is known to be durable
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._closing = False
@@ -127,6 +130,15 @@ class Follower(Committer):
             rest = iter(await answer)
             out = [next(rest) if found is None else found for found in out]
         return out
+
+    async def settle(self) -> None:
+        """Wait until all that is in memory is durable: an answer may be about a record that nobody has acknowledged."""
+        if self._durable < self._state.seq:
+            self._check_following()
+            settled: asyncio.Future[None] = self._loop.create_future()
+            self._settling.append(settled)
+            self._wake.set()
+            await settled
 
     def _check_following(self) -> None:
         if self._broken is not None:
@@ -172,7 +184,7 @@ class Follower(Committer):
         """Fold all records of others that are there; returns their number."""
         records = 0
         while True:
-            taken = await self.run(self._exchange, [], [], [])
+            taken = await self.run(self._exchange, [], [], [], False)
             if not taken.others:
                 return records
             await self._take_in(taken, [])
@@ -203,7 +215,7 @@ class Follower(Committer):
 
     async def _go(self) -> None:
         while True:
-            if not (self._waiting or self._wanted or self._asked):
+            if not (self._waiting or self._wanted or self._asked or self._settling):
                 timer = self._loop.call_later(self.pause, self._wake.set)
                 await self._wake.wait()
                 timer.cancel()
@@ -219,7 +231,7 @@ class Follower(Committer):
             except LogCut as error:
                 self._fail_all(together, StoreUnknown(str(error)))
                 _log.error("%s; beginning again", error)
-                self.problem, self.begun_again = str(error), self.begun_again + 1
+                self.problem, self.begun_again, self._durable = str(error), self.begun_again + 1, 0
                 await self._begin_again()
             except StoreError as error:
                 if self.problem is None:  # once, not for every request that fails
@@ -245,10 +257,14 @@ class Follower(Committer):
         keys = list(self._wanted)[:_MAX_LOADS]
         wanted = [self._want(key) for key in keys]
         asked, self._asked = self._asked, []
+        settling, self._settling = self._settling, []
+        events = [event for events, _ in asked for event in events]
         began = perf_counter()
         try:
-            taken = await self.run(self._exchange, entries, [event for events, _ in asked for event in events], wanted)
+            taken = await self.run(self._exchange, entries, events, wanted, bool(settling))
         except BaseException as error:
+            for waits in settling:
+                _resolve(waits, None, error)
             for _, answer in asked:
                 _resolve(answer, None, error)
             raise
@@ -257,6 +273,10 @@ class Follower(Committer):
         took = perf_counter() - began
         self._recovered()
         await self._take_in(taken, together)
+        if taken.flushed:
+            self._durable = self._state.seq
+        for waits in settling:
+            _resolve(waits, None)
         self._answer(asked, taken.found)
         await self._install(keys, wanted, taken.loaded)
         self.at = monotonic()
@@ -279,7 +299,7 @@ class Follower(Committer):
 
     # -- in the writer thread --------------------------------------------------------------------------------------
 
-    def _exchange(self, entries: list[NewEntry], events: list[Event], wanted: list[Wanted]) -> _Taken:
+    def _exchange(self, entries: list[NewEntry], events: list[Event], wanted: list[Wanted], flush: bool) -> _Taken:
         store, at = self._shared, self._state.seq
         appended = store.append_entries(entries) if entries else None
         while True:
@@ -291,7 +311,10 @@ class Follower(Committer):
                 records = [(entry.seq, _decoded(entry)) for entry in others]
                 impressions = self._impressions_of([record for _, record in records])
                 found = self._state.impressions.fetch(events) if events else []
-                return _Taken(appended, records, impressions, found, store.load(wanted, until) if wanted else [])
+                loaded = store.load(wanted, until) if wanted else []
+                if flush and appended is None:  # an append has waited for all before it
+                    store.flush()
+                return _Taken(appended, records, impressions, found, loaded, flush or appended is not None)
             except StoreUnknown:
                 if appended is None or self._closing:
                     raise
@@ -427,6 +450,9 @@ class Follower(Committer):
         for _, answer in self._asked:
             _resolve(answer, None, error)
         self._asked.clear()
+        for waits in self._settling:
+            _resolve(waits, None, error)
+        self._settling.clear()
 
 
 def _resolve(future: asyncio.Future[Any], result: Any, error: BaseException | None = None) -> None:

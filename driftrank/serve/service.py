@@ -307,6 +307,16 @@ class Service:
             except StoreError as error:
                 raise Refused(503, "Store not readable", str(error), {"Retry-After": "1"}) from None
 
+    async def _settle(self) -> None:
+        """Wait until what an answer from memory is about is durable, if others write to the log, too: their records can
+        be read before they are.
+        """
+        if self._follower is not None:
+            try:
+                await self._follower.settle()
+            except StoreError as error:
+                raise Refused(503, "Store not writable", str(error), {"Retry-After": "1"}) from None
+
     async def _hold(self, name: str, query: str) -> None:
         """As :meth:`hold`, until the next await."""
         if self._follower is not None:
@@ -407,6 +417,8 @@ class Service:
         records = [ranking for ranking in rankings if isinstance(ranking, NewRecord)]
         try:
             settled = iter(await self.append(_stamped(records, now)) if records else [])
+            if not records:
+                await self._settle()
         except Refused as problem:
             if problem.status != 503 or not lenient:
                 raise
@@ -537,6 +549,8 @@ class Service:
                     now = self.now()
         records = [result for result in results if isinstance(result, NewRecord)]
         settled = iter(await self.append(_stamped(records, now)) if records else [])
+        if not records:
+            await self._settle()
         out = [self._outcome(it, next(settled)) if isinstance(it, NewRecord) else it for it in results]
         await self._take_back(ranker, [new.record.event_id for new in records if isinstance(new.record, Withdrawn)])
         for result in out:
@@ -606,6 +620,7 @@ class Service:
         if impression.final is not None and impression.final.how == "withdrawn":
             raise Refused(409, "Ranking taken back", f"event_id={event_id!r}: the ranking was taken back")
         if impression.opened_by is not None:  # it was not deferred, or is activated already
+            await self._settle()
             return Activation(event_id, "duplicate")
         name = impression.ranked.ranker
         record = Activated(name, event_id, self.now())
@@ -674,6 +689,7 @@ class Service:
             and not undoes
             and ranker.is_set(_explicit(settings, ranker), settings.policy is not None)
         ):
+            await self._settle()
             return self.info(name)
         if not discard and (lost := self.would_discard(name, settings)):
             raise Refused(409, "Would discard what was learnt", f"{lost}; ?discard=true does it all the same")

@@ -129,23 +129,22 @@ class Supervisor:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, self._handlers)
         pid = os.fork()
         if pid == 0:
-            ours.close()
-            for child in self._children.values():  # else the others would not see the supervisor end
-                child.link.close()
-            signal.set_wakeup_fd(-1)
-            for name, handler in self._handlers.items():
-                signal.signal(name, handler)
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            self._be(Worker(number, theirs, alone, sockets))
+            for link in (ours, *(child.link for child in self._children.values())):
+                link.close()  # else nobody would see the supervisor end
+            self._be(Worker(number, theirs, alone, sockets), before)
         theirs.close()
         ours.setblocking(False)
         self._children[number] = _Child(pid, ours, monotonic())
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
-    def _be(self, worker: Worker) -> NoReturn:
+    def _be(self, worker: Worker, mask: set[int]) -> NoReturn:
         """Work, and end this process. An error goes to the supervisor, which reports it as its own."""
         code = 1
         try:
+            signal.set_wakeup_fd(-1)
+            for number, handler in self._handlers.items():
+                signal.signal(number, handler)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             set_worker(worker.number)
             self._work(worker)
             code = 0

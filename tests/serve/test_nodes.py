@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
 import time
 
 import pytest
@@ -20,6 +21,7 @@ from driftrank.serve.state.ranker import Ranker
 from driftrank.serve.state.state import State
 from driftrank.serve.transfer import Transfer
 from driftrank.wire import RankerSettings, RankRequest
+from tests.postgres import Cluster, binaries
 from tests.serve.nodes import Nodes, differences
 
 RANKER = {"policy": "CascadeUCB1", "k": 3, "wait": 600}
@@ -57,6 +59,65 @@ def test_two_nodes_that_end_a_list_at_the_same_time(nodes):
 
     outcomes = sorted(result.outcome for result in nodes.run(both()))
     assert outcomes == ["counted", "duplicate", "refused", "refused"]
+
+
+def test_an_answer_from_memory_waits_until_it_is_durable(postgres, monkeypatch):
+    """The record of another node can be read before that node has acknowledged it."""
+    with Nodes(postgres.url(), ranker=RANKER) as nodes:
+        a, b = nodes[0], nodes[1]
+        flushes = []
+        monkeypatch.setattr(b.store, "flush", lambda: flushes.append(b.state.seq))
+        settings = RankerSettings(policy="CascadeUCB1", k=2)
+
+        async def repeat(first, again):
+            before = len(flushes)
+            await first
+            await nodes.reach()
+            out = await again
+            assert len(flushes) == before + 1
+            return out
+
+        nodes.run(repeat(a.list_of("q", "e"), b.list_of("q", "e")))
+        assert nodes.run(repeat(a.click("e", 1), b.click("e", 1))).outcome == "duplicate"
+        nodes.run(a.list_of("q", "later", defer=True))
+        again = repeat(a.activate("later", ["default"]), b.activate("later", ["default"]))
+        assert nodes.run(again).outcome == "duplicate"
+        nodes.run(repeat(a.put_ranker("shop", settings), b.put_ranker("shop", settings)))
+        flushes.clear()
+        nodes.run(b.list_of("q", "own"))  # its own append has waited for all before it
+        nodes.run(b.list_of("q", "e"))
+        assert not flushes
+
+
+@pytest.mark.slow
+def test_what_a_standby_lacks_is_acknowledged_by_no_node():
+    if binaries() is None:
+        pytest.skip("needs initdb of PostgreSQL")
+    with (
+        Cluster("synchronous_standby_names=standby") as primary,
+        Cluster(primary=primary) as standby,
+        Nodes(primary.url(None, standby), ranker=RANKER, durability="full") as nodes,
+    ):
+        a, b = nodes[0], nodes[1]
+        for node in (a, b):  # to prolong a lease waits for the standby, too
+            node.maintenance.renew_lease = _nothing
+            nodes.run(node.hold("default", ["q"]))
+        nodes.run(asyncio.sleep(0.5))
+
+        async def hang():
+            standby.signal(signal.SIGSTOP)
+            try:
+                first = asyncio.create_task(a.list_of("q", "e"))
+                await _until(lambda: b.state.impressions.cached("default", 0, "e") is not None)
+                again = asyncio.create_task(b.list_of("q", "e"))
+                done, _ = await asyncio.wait({first, again}, timeout=1)
+                assert not done
+            finally:
+                standby.signal(signal.SIGCONT)
+            assert await first == await again
+
+        nodes.run(hang())
+        assert not nodes.differences()
 
 
 def test_rankers_are_those_of_all_nodes(nodes):
@@ -236,14 +297,14 @@ def test_a_snapshot_ahead_of_a_node_is_waited_for(nodes):
         exchange = b._follower._exchange
         calls = []
 
-        def stale(entries, events, wanted):
+        def stale(entries, events, wanted, flush):
             """The first time, the log is read before a goes on, the queries afterwards."""
             if wanted and not calls:
                 calls.append(1)
-                out = exchange(entries, events, [])
+                out = exchange(entries, events, [], flush)
                 asyncio.run_coroutine_threadsafe(_go_on(a), loop).result()
                 return out._replace(loaded=b.store.load(wanted, 10**9))
-            return exchange(entries, events, wanted)
+            return exchange(entries, events, wanted, flush)
 
         loop = asyncio.get_running_loop()
         b._follower._exchange = stale

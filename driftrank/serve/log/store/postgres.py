@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 #: rows read at once when checking the log
 _CHUNK = 10_000
+#: an empty commit that waits for disk and standbys; there is one order of commits, so it waits for all before it
+_FLUSH = "SELECT pg_logical_emit_message(true, 'driftrank', '')"
 #: seconds after which a service that says nothing is not listed any more
 _GONE = 3600
 
@@ -114,7 +116,7 @@ class PostgresStore(SharedStore):
                 cursor = connection.execute(statement, values, binary=True)
                 pipeline.sync()  # ends the transaction; the next one waits for disk and standbys
                 if self._full:
-                    connection.execute("SELECT pg_logical_emit_message(true, 'driftrank', '')")
+                    connection.execute(_FLUSH)
             return cursor.fetchone()
 
         base, fresh, seqs, mine = self._writer.run(append)
@@ -131,6 +133,10 @@ class PostgresStore(SharedStore):
             if new:
                 self._passed(seq, id)
         return Appended(base, settled)
+
+    def flush(self) -> None:
+        if self._full:
+            self._writer.run(lambda connection: connection.execute(_FLUSH))
 
     def restore(self, entries: Sequence[tuple[int, NewEntry]]) -> None:
         ids = [stored_id(entry.id) for _, entry in entries]

@@ -77,6 +77,12 @@ class SharedStore(Store):
         """
 
     @abstractmethod
+    def flush(self) -> None:
+        """Wait until all that was read is durable, as far as the store promises that: entries of other services can be
+        read before these have acknowledged them.
+        """
+
+    @abstractmethod
     def restore(self, entries: Sequence[tuple[int, NewEntry]]) -> None:
         """Write entries of another store with the numbers that they have there; those that are here stay."""
 

@@ -76,6 +76,7 @@ def check_following_up_to_an_entry(benches: SharedBenches) -> None:
         done = one.append_entries([NewEntry("d", b"{}")])
         own = first.settled[0][0]
         same("of others", [entry.id for entry in one.follow(own, done.base)], ["b", "c"])
+        one.flush()
         same("the last one", one.last, done.settled[0][0])
         same("by number", [entry.id for entry in one.numbered([own, done.settled[0][0], 1000])], ["a", "d"])
 
