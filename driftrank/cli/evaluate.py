@@ -150,7 +150,7 @@ def evaluate(
     else:
         _show(found, estimator == "ladder")
     if report is not None:
-        from driftrank.reporting.evaluation_report import write_evaluation_report
+        from driftrank.evaluation.report import write_evaluation_report
 
         write_evaluation_report(found, report, ["driftrank", *sys.argv[1:]])
         if not json:

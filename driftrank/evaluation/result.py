@@ -131,7 +131,7 @@ class Evaluation:
 
     def plot(self) -> Figure:
         """A figure of the values over time; if none is given, of what the logged lists earned."""
-        from driftrank.reporting.evaluation_report import figure_over_time, figure_values
+        from driftrank.evaluation.report import figure_over_time, figure_values
 
         timed = any(target.running is not None for target in self.targets.values())
         return figure_over_time(self) if timed else figure_values(self)

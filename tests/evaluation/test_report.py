@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import driftrank as dr
+from driftrank.evaluation.report import verdict, write_evaluation_report
 from driftrank.evaluation.result import Evaluation
-from driftrank.reporting.evaluation_report import verdict, write_evaluation_report
 from tests.evaluation.worlds import BEST, draw, fixed, softmax, write
 
 
