@@ -259,6 +259,13 @@ def _hung(scene: Scene, seconds: float) -> Callable[[], None]:
     return _for_a_while(lambda: scene.primary.signal(stop), lambda: scene.primary.signal(go), seconds)
 
 
+def _failover_of_hung(scene: Scene) -> None:
+    scene.primary.signal(signal.SIGSTOP)
+    time.sleep(2)
+    scene.standby.promote()
+    scene.primary.kill()
+
+
 def _hung_keeper(scene: Scene, seconds: float) -> Callable[[], None]:
     process = scene.keeper._process
     stop, go = signal.SIGSTOP, signal.SIGCONT
@@ -283,6 +290,9 @@ FAULTS: dict[str, Callable[[Scene], dict[str, Any]]] = {
     "database restarted": lambda scene: Load(scene, _clicks, 8).run(lambda: _database_restarted(scene)),
     "failover to a synchronous standby": lambda scene: Load(scene, _clicks, 8).run(lambda: _failover(scene)),
     "database hangs for 5 s": lambda scene: Load(scene, _clicks, 12).run(_hung(scene, 5)),
+    "database hangs, its standby takes over": lambda scene: Load(scene, _clicks, 12).run(
+        lambda: _failover_of_hung(scene)
+    ),
     "a node cut off from the database for 14 s": lambda scene: Load(scene, _clicks, 24).run(_cut_off(scene, 14)),
     "keeper hangs for 14 s": lambda scene: Load(scene, _silence, 24).run(_hung_keeper(scene, 14)),
     "clocks an hour ahead and behind": _skew,
