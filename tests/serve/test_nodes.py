@@ -10,6 +10,7 @@ import time
 import pytest
 
 from driftrank.serve import feeds
+from driftrank.serve.experiment import experiment_of
 from driftrank.serve.http.problems import Refused
 from driftrank.serve.log.records import Final, decode
 from driftrank.serve.log.store.base import LogOnly, Snapshot, StoreUnknown
@@ -541,3 +542,19 @@ def test_memory_is_bounded_and_what_is_dropped_is_loaded_again(postgres):
         nodes.run(_use(nodes, random.Random(7), 80))
         assert all(node.metrics.count("evictions") > 5 for node in nodes.nodes)
         assert not nodes.differences()
+
+
+def test_exploration_and_the_experiment_are_the_same_on_all_nodes(postgres):
+    """Lists are those of a single service, and so are the sums: also on nodes that do not hold the query."""
+    with Nodes(postgres.url(), 2, ranker=RANKER | {"explore": 1.0, "holdout": 0.4}) as nodes:
+        user = random.Random(3)
+        for n in range(40):
+            node = nodes[n % 2 if n % 3 else 0]
+            answer = nodes.run(node.list_of("q", f"e{n}", subject=f"s{n}"))
+            assert all(item.propensity for item in answer.items) == (answer.items[0].why != "baseline")
+            nodes.run(node.click(f"e{n}", *([user.choice([1, 2, 3])] if user.random() < 0.5 else [])))
+        nodes.level()
+        one, two = (experiment_of(nodes[number].state.rankers["default"]) for number in (0, 1))
+        assert one == two
+        assert sum(arm.lists for arm in one.arms) == 40
+        assert not nodes.differences()  # with a single service that makes the same lists
