@@ -345,7 +345,9 @@ def test_fallback(make: Any, server: Flaky, trouble: Any) -> None:
         assert client.flush(10)
         if trouble != BUSY:  # otherwise it depends on the last attempt, which may not have been answered
             assert set(server.feedback) == asked
-    assert all(body == [{"event_id": body[0]["event_id"], "shown": 0}] for _, _, body in server.requests[requests:])
+    # a slow machine may see the last attempt to rank only now
+    later = [body for _, path, body in server.requests[requests:] if path.endswith("/feedback")]
+    assert all(body == [{"event_id": body[0]["event_id"], "shown": 0}] for body in later)
 
 
 def test_a_service_that_is_down_costs_one_page(make: Any, server: Flaky, monkeypatch: pytest.MonkeyPatch) -> None:
