@@ -19,8 +19,8 @@ from driftrank.experiments.advice.experiment import HOLDOUT, Experiment
 from driftrank.experiments.advice.worlds import ModelCheck
 from driftrank.files import written_text
 from driftrank.logs.generations import Floats
+from driftrank.policies.registry import parse_policy
 from driftrank.reporting.toml import write_toml
-from driftrank.wire import RankerSettings
 
 #: the first line of settings that may be replaced
 MARK = "Written by driftrank advise."
@@ -161,10 +161,16 @@ class Advice:
         else:  # the caller's order, while the policy learns
             serving |= {"mode": "shadow"}
         if self.next is not None:
-            serving |= {"planned": self.next.lists, "explore": self.next.explore}
-        known = RankerSettings.__struct_fields__  # of this version of the service
-        kept = {name: value for name, value in serving.items() if name in known}
-        return write_toml({}, "\n".join([MARK, *wrap(self.lead(), 100)])) + f"[rankers.{ranker}]\n" + write_toml(kept)
+            serving |= {"planned": self.next.lists}
+            if self._may_explore:
+                serving |= {"explore": self.next.explore}
+        header = write_toml({}, "\n".join([MARK, *wrap(self.lead(), 100)]))
+        return header + f"[rankers.{ranker}]\n" + write_toml(serving)
+
+    @property
+    def _may_explore(self) -> bool:
+        """False if the service refuses to vary the lists of the policy, which learns by its own lists only."""
+        return self.trial in (None, ORDER) or not parse_policy(str(self.trial)).own_lists
 
     @property
     def name(self) -> str:
@@ -192,8 +198,9 @@ class Advice:
             out.append(f"Against it: {' '.join(self.against)}")
         if self.next is not None:
             what = "serve it" if self.verdict == USE else f"serve {self.name}"
+            explore = f"explore = {self.next.explore:g} and " if self._may_explore else ""
             out.append(
-                f"To know: {what} with explore = {self.next.explore:g} and holdout = {self.next.holdout:g}; about"
+                f"To know: {what} with {explore}holdout = {self.next.holdout:g}; about"
                 f" {self.next.lists:,} lists tell ±{self.next.within:g}."
             )
         return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +87,14 @@ def test_sentences(advice: Advice) -> None:
         f"To know: serve it with explore = {advice.next.explore:g} and holdout = 0.2; about {advice.next.lists:,} lists"
         " tell ±0.02."
     )
+
+
+def test_lists_of_a_policy_that_needs_its_own_are_not_varied(advice: Advice, tmp_path: Path) -> None:
+    ranked = replace(advice, policy="RankedUCB1", trial="RankedUCB1")
+    assert "To know: serve it with holdout = 0.2; about" in ranked.sentences()[-1]
+    (tmp_path / "driftrank.toml").write_text(ranked.settings(), encoding="utf-8")
+    settings = load_settings(tmp_path / "driftrank.toml").rankers["default"]
+    assert (settings.policy, bool(settings.explore)) == ("RankedUCB1", False)
 
 
 def test_propensities_are_a_second_way(advice: Advice) -> None:
