@@ -704,7 +704,7 @@ class Bench:
         command = [sys.executable, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider", "-p", "mutant_report"]
         command += ["--hypothesis-seed=0", *arguments]
         if self.marked:  # the tests of make test; most give the same verdict with kernels as Python, and sooner
-            command += ["-m", f"not slow and not {'interpreted' if compiled else 'compiled'}"]
+            command += ["-m", f"not slow and ({'compiled or not interpreted' if compiled else 'not compiled'})"]
         with subprocess.Popen(
             command, cwd=self.root, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             start_new_session=True,
