@@ -586,9 +586,9 @@ MUTANTS = [
         compiled=True,
     ),
     Mutant(
-        "changes-overlap", "changes at different moments are taken for one",
+        "changes-overlap", "changes that are not found between their neighbours are kept",
         "if weakest < 0 or splits[weakest][3] > 0:||if weakest < 0 or placed[weakest][1] > 0:", "if True:||if True:",
-        "logs/test_changes.py",
+        "logs/test_changes.py -k 'neighbours or papers'",
         compiled=True,
     ),
     Mutant(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from driftrank.clickmodels import CM, DCM, PBM, SDBN, ClickModel
 from driftrank.environments import Abrupt, Replay, Stationary
 from driftrank.logs import open_log
-from driftrank.logs.change_test import ItemChange, Labels, _evidence, _integrals, changes_of, estimated
+from driftrank.logs.change_test import ItemChange, Labels, _evidence, _integrals, _placed, changes_of, estimated
 from driftrank.logs.changes import QueryDrift, _moments, drift, find_changes
 from driftrank.logs.examination import Examination, examination_of
 from driftrank.logs.generation import generate
@@ -211,3 +211,17 @@ def test_changes_at_one_moment_are_one() -> None:
     near = ItemChange(104, 99, 120, 20.0, True)
     assert _moments([(0, first), (1, near), (2, ItemChange(300, 290, 310, 9.0, True))]) == [(100, {0, 1}), (300, {2})]
     assert _moments([(0, first), (0, near)]) == [(100, {0}), (104, {0})]
+
+
+@pytest.mark.parametrize("seed", [43, 46, 412, 3682])
+def test_every_change_is_found_between_its_neighbours(seed: int) -> None:
+    """A change that is only found among fewer labels, before its neighbours were placed, is dropped again."""
+    rng = np.random.default_rng(seed)
+    segments = rng.integers(2, 6)
+    lengths, attraction = rng.integers(20, 300, segments), rng.uniform(0, 1, segments)
+    clicked = np.concatenate([rng.random(n) < p for n, p in zip(lengths, attraction, strict=True)])
+    labels = Labels(clicked, np.zeros(len(clicked), int))
+    cuts = [0, *(change.after for change in changes_of(labels, READ, 0.05)), len(clicked)]
+    for before, after in zip(cuts, cuts[2:], strict=False):
+        assert _placed(labels, np.ones(1), before, after, 0.05)[1] > 0
+    assert len(cuts) == 2 + {43: 0, 46: 0, 412: 2, 3682: 0}[seed]
