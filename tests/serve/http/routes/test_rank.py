@@ -129,7 +129,7 @@ def test_wrong_methods_and_paths(http, ranker):
         problem(http.request(method, f"{url}/rank"), 405, f"{method} is not allowed")
     assert http.head(f"{url}/rank").status_code == 405
     problem(http.get("/v1/nothing"), 404, "no such path: /v1/nothing; see /docs")
-    problem(http.get("/"), 404)
+    problem(http.get("/v1"), 404)
     problem(http.post(f"{url}/rankk", json=BODY), 404)
     assert http.head("/healthz").status_code in (200, 405)
 
