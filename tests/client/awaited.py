@@ -37,6 +37,16 @@ class Awaited:
         self.end()
 
     def end(self) -> None:
+        asyncio.run_coroutine_threadsafe(_ended(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+async def _ended() -> None:
+    """Cancel what still runs, and let connections close: a loop that is closed before leaves sockets open."""
+    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.sleep(0.01)

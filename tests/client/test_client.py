@@ -398,7 +398,13 @@ def test_showing_a_ranking(make: Any, server: Flaky) -> None:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # by sockets of the loop that ended
 def test_an_async_client_in_a_second_event_loop(server: Flaky) -> None:
-    client = AsyncClient(server.url, flush_seconds=0.01)
+    _use_in_two_event_loops(server.url)
+    assert set(server.feedback) == {"e", "f"}
+    gc.collect()  # here, so that no later test gets the warnings
+
+
+def _use_in_two_event_loops(url: str) -> None:
+    client = AsyncClient(url, flush_seconds=0.01)
 
     async def use(event: str) -> None:
         async with client.showing("q", ITEMS, event_id=event) as page:
@@ -408,8 +414,6 @@ def test_an_async_client_in_a_second_event_loop(server: Flaky) -> None:
     for event in ("e", "f"):
         asyncio.run(use(event))
     asyncio.run(client.close())
-    assert set(server.feedback) == {"e", "f"}
-    gc.collect()  # here, so that no later test gets the warnings
 
 
 def test_without_a_fallback_the_ids_of_the_client_are_taken_back(make: Any, server: Flaky) -> None:
