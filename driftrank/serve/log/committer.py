@@ -19,8 +19,8 @@ _log = logging.getLogger("driftrank.serve")
 
 #: entries of one commit at most, so that no request waits long behind a large import
 _MAX_ENTRIES = 5_000
-#: seconds from the beginning of a commit to that of the next one, at least. Under load that makes half as many commits,
-#: each of which costs a thread's wake-up and a write to disk; a record that comes alone is written at once
+#: seconds from the beginning of a commit to that of the next one, at least. Each commit costs a thread's wake-up and a
+#: write to disk; under load this makes half as many. A record that comes alone is written at once
 _PACE = 0.002
 #: bytes that must be free in a store that was full
 _PROBE = 32_768
