@@ -397,6 +397,9 @@ class Service:
         async with self._one_batch[name] if len(requests) > 1 else nullcontext():
             now = self.now()
             for n, request in enumerate(requests):
+                if n and slices.over:  # not after the last: calls of one request are recorded in the order they came
+                    await slices.pause()
+                    now = self.now()
                 if self._follower is not None:
                     await self._hold(name, request.query)
                     ranker = self.ranker(name)  # it may have been deleted and created meanwhile
@@ -411,9 +414,6 @@ class Service:
                     raise Refused(422, "Bad value", f"{where}{error}") from None
                 if request.event_id is not None and asked.setdefault(event_id, checked.asked) != checked.asked:
                     raise _taken(event_id)
-                if slices.over:
-                    await slices.pause()
-                    now = self.now()
         records = [ranking for ranking in rankings if isinstance(ranking, NewRecord)]
         try:
             settled = iter(await self.append(_stamped(records, now)) if records else [])
@@ -427,7 +427,7 @@ class Service:
             await self._take_back(ranker, [new.record.event_id for new in records if isinstance(new.record, Ranked)])
         out = []
         for ranking, said in zip(rankings, notes, strict=True):
-            if slices.over:
+            if out and slices.over:
                 await slices.pause()
             ranked = ranking.record if isinstance(ranking, NewRecord) else ranking
             assert isinstance(ranked, Ranked)
@@ -538,15 +538,15 @@ class Service:
         async with self._one_batch[name] if len(feedbacks) > 1 else nullcontext():
             now = self.now()
             for n, feedback in enumerate(feedbacks):
+                if n and slices.over:
+                    await slices.pause()
+                    now = self.now()
                 try:
                     results.append(self._feedback(ranker, feedback, now, known))
                 except ValueError as error:
                     self.metrics.add("feedback", (name, "malformed"))
                     where = f"feedback {n + 1} of {len(feedbacks)}: " if len(feedbacks) > 1 else ""
                     raise Refused(422, "Bad value", f"{where}{error}") from None
-                if slices.over:
-                    await slices.pause()
-                    now = self.now()
         records = [result for result in results if isinstance(result, NewRecord)]
         settled = iter(await self.append(_stamped(records, now)) if records else [])
         if not records:
