@@ -269,7 +269,7 @@ MUTANTS = [
     # -- learners --------------------------------------------------------------------------------------------------
     Mutant(
         "load-steps", "a loaded learner begins at step 1",
-        'learner.steps = header["steps"]', "learner.steps = 0",
+        'learner.steps = saved.steps||learner.steps = header["steps"]', "learner.steps = 0||learner.steps = 0",
         "test_learner.py -k 'load or save or bytes'",
     ),
     Mutant(
@@ -651,7 +651,7 @@ MUTANTS = [
     Mutant(
         "snapshot-older", "an older snapshot replaces a newer one",
         '" WHERE snapshots.seq <= excluded.seq"\n        )\n        delete', '""\n        )\n        delete',
-        "log/store/test_checks.py -k several_services",
+        "log/store/test_checks.py -k postgresql",
     ),
     Mutant(
         "snapshot-order", "nodes lock the rows of snapshots in different orders",

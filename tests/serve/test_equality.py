@@ -14,6 +14,7 @@ from driftrank.serve.http.problems import Refused
 from driftrank.serve.log.records import Final, Ranked, decode
 from driftrank.serve.log.store.base import LogCut, StoreError
 from driftrank.serve.log.store.postgres import PostgresStore
+from driftrank.serve.log_exchange import LogExchange
 from driftrank.serve.transfer import Transfer
 from driftrank.wire import ArmSettings, Feedback, RankerSettings, RankRequest, WarmRow
 from tests.postgres import Cluster
@@ -198,23 +199,23 @@ def _no_tail(monkeypatch):
 
 def _nothing_kept_while_loading(monkeypatch):
     """What is taken in together with a query is missing in it."""
-    exchange = follower.Follower._exchange
+    exchange = LogExchange.exchange
 
     def as_of_before(self, *of):
-        at, load = self._state.seq, self._shared.load
-        self._shared.load = lambda wanted, until: load(wanted, at)
+        at, load = self._state.seq, self._store.load
+        self._store.load = lambda wanted, until: load(wanted, at)
         try:
             return exchange(self, *of)
         finally:
-            del self._shared.load
+            del self._store.load
 
-    monkeypatch.setattr(follower.Follower, "_exchange", as_of_before)
+    monkeypatch.setattr(LogExchange, "exchange", as_of_before)
 
 
 def _own_records_first(monkeypatch):
     """Others' records that came before the own ones are folded only with the next exchange."""
     monkeypatch.setattr(
-        follower.Follower, "_of_others", lambda self, at, appended: [] if appended else self._shared.follow(at)
+        LogExchange, "_of_others", lambda self, at, appended: [] if appended else self._store.follow(at)
     )
 
 
