@@ -78,7 +78,7 @@ class RankRequests:
             return self._degraded(name, requests, "store")
         if ranker.withdrawn:
             await take_back(core, ranker, [new.record.event_id for new in records if isinstance(new.record, Ranked)])
-        out = []
+        out: list[RankResponse] = []
         for ranking, said in zip(rankings, notes, strict=True):
             if out and slices.over:
                 await slices.pause()
