@@ -15,11 +15,15 @@ _LONGEST = 60
 
 def beliefs_table(beliefs: Mapping[Item, Belief], most: int) -> Table:
     """The items with the largest estimates, at most so many; those without one come last."""
-    rows = sorted(beliefs.items(), key=lambda row: -1.0 if row[1].estimate is None else row[1].estimate, reverse=True)
+    rows = sorted(beliefs.items(), key=lambda row: _estimate(row[1]), reverse=True)
     cells = [(_short(str(item)), _number(of.estimate), _number(of.samples)) for item, of in rows[:most]]
     if len(rows) > most:
         cells.append((f"and {len(rows) - most:,} more", math.nan, math.nan))
     return Table(("item", "estimate", "observations"), cells, (None, ".4f", ",.6g"))
+
+
+def _estimate(of: Belief) -> float:
+    return -math.inf if of.estimate is None else of.estimate
 
 
 def _short(name: str) -> str:
