@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any
+import types
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def check_choice(name: str, value: Any, allowed: Sequence[Any]) -> None:
@@ -60,6 +64,50 @@ def nearest(name: str, known: Iterable[str]) -> str:
     folded = {n.lower(): n for n in known}
     near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
     return f"; did you mean {folded[near[0]]}?" if near else ""
+
+
+def on_instance(kind: str) -> Callable[[F], F]:
+    """Let a method say what is wrong if it is called on the class: Python would take the first argument for ``self``.
+
+    >>> class Policy:
+    ...     @on_instance("policy")
+    ...     def start(self, items): return items
+    >>> Policy().start(["a"])
+    ['a']
+    >>> Policy.start(["a"])
+    Traceback (most recent call last):
+    ...
+    ValueError: policy.start: called on the class Policy; make a policy first, as in Policy(...).start(...)
+    """
+
+    def decorate(method: F) -> F:
+        return cast(F, _OnInstance(kind, method))
+
+    return decorate
+
+
+class _OnInstance:
+    """The descriptor of such a method."""
+
+    def __init__(self, kind: str, method: Callable[..., Any]) -> None:
+        self._kind, self.__func__ = kind, method  # as of other methods, for those who look for it
+        functools.update_wrapper(cast(Any, self), method)
+
+    def __get__(self, instance: Any, owner: type) -> Callable[..., Any]:
+        if instance is not None:
+            return types.MethodType(self.__func__, instance)
+        name, article = self.__func__.__name__, "an" if self._kind[0] in "aeiou" else "a"
+
+        @functools.wraps(self.__func__)
+        def on_class(*args: Any, **kwargs: Any) -> Any:
+            if args and isinstance(args[0], owner):
+                return self.__func__(*args, **kwargs)
+            raise ValueError(
+                f"{self._kind}.{name}: called on the class {owner.__name__}; make {article} {self._kind} first, as in "
+                f"{owner.__name__}(...).{name}(...)"
+            )
+
+        return on_class
 
 
 def _range(low: int, high: int | None) -> str:

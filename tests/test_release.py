@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import zipfile
 from pathlib import Path
 
 import pytest
 
+import hatch_build
 from driftrank import __version__
 from scripts.release import facts, installs, licences, packages
 from scripts.release.licences import Component
@@ -96,6 +98,30 @@ def test_pythons_are_of_their_versions() -> None:
     found = installs.pythons()
     assert list(found) == ["3.11", "3.12", "3.13"]
     assert any(found.values())
+
+
+def test_links_of_the_readme_work_elsewhere() -> None:
+    text = "![A figure](docs/a.png) [Two\nlines](docs/b.md#c) [out](https://x.org) [here](#use)"
+    assert hatch_build.description(text, "https://x.org/driftrank/") == (
+        "![A figure](https://x.org/driftrank/raw/HEAD/docs/a.png) "
+        "[Two\nlines](https://x.org/driftrank/blob/HEAD/docs/b.md#c) [out](https://x.org) [here](#use)"
+    )
+    assert hatch_build.description(text, None) == " Two\nlines [out](https://x.org) [here](#use)"
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert "](docs/" in readme
+    assert "](docs/" not in hatch_build.description(readme, None)
+
+
+def test_a_description_with_dead_links_is_refused(tmp_path: Path) -> None:
+    wheel = tmp_path / f"driftrank_client-{__version__}-py3-none-any.whl"
+    head = f"Metadata-Version: 2.4\nName: driftrank-client\nVersion: {__version__}\nLicense-Expression: Apache-2.0\n"
+    with zipfile.ZipFile(wheel, "w") as file:
+        for name in (*packages._NEEDED["driftrank-client"], "LICENSE"):
+            file.writestr(name, "")
+        description = "Description-Content-Type: text/markdown\n\nSee [the docs](docs/index.md).\n"
+        file.writestr(f"driftrank_client-{__version__}.dist-info/METADATA", head + description)
+    (found,) = packages.problems([wheel])
+    assert found == f"{wheel.name}: links of the description that are dead elsewhere: docs/index.md"
 
 
 @pytest.mark.slow

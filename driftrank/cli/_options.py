@@ -115,6 +115,13 @@ ColumnsOption = Annotated[
         show_default=False,
     ),
 ]
+DialectOption = Annotated[
+    str,
+    typer.Option(
+        "--dialect", metavar="NAME", help="With --print-sql: duckdb, spark, bigquery, snowflake or clickhouse."
+    ),
+]
+TableOption = Annotated[str, typer.Option("--table", metavar="NAME", help="With --print-sql: the table with the log.")]
 
 # -- a running service ---------------------------------------------------------------------------------------------
 

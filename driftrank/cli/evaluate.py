@@ -59,10 +59,6 @@ ReportOption = Annotated[
     str | None, typer.Option("--report", metavar="DIR", help="Folder for a report with figures.", show_default="none")
 ]
 PrintSqlOption = Annotated[bool, typer.Option("--print-sql", help="Print SQL for a warehouse, and exit; needs --k.")]
-DialectOption = Annotated[
-    str, typer.Option(metavar="NAME", help="With --print-sql: duckdb, spark, bigquery, snowflake or clickhouse.")
-]
-TableOption = Annotated[str, typer.Option(metavar="NAME", help="With --print-sql: the table with the log.")]
 TargetOption = Annotated[str, typer.Option(metavar="NAME", help="With --print-sql: the table with query and ranking.")]
 FromSumsOption = Annotated[
     str | None, typer.Option(metavar="FILE", help="The output of that SQL, instead of a log.", show_default="none")
@@ -89,8 +85,8 @@ def evaluate(
     always_valid: AlwaysValidOption = False,
     propensities: KindOption = None,
     print_sql: PrintSqlOption = False,
-    dialect: DialectOption = "duckdb",
-    table: TableOption = "log",
+    dialect: o.DialectOption = "duckdb",
+    table: o.TableOption = "log",
     target: TargetOption = "target",
     from_sums: FromSumsOption = None,
     columns: o.ColumnsOption = None,

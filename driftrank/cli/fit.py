@@ -71,10 +71,6 @@ SaveStatsOption = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Write the statistics of the log, as Parquet.", show_default="no")
 ]
 PrintSqlOption = Annotated[bool, typer.Option("--print-sql", help="Print the SQL that counts the log, and exit.")]
-DialectOption = Annotated[
-    str, typer.Option(metavar="NAME", help="With --print-sql: duckdb, spark, bigquery, snowflake or clickhouse.")
-]
-TableOption = Annotated[str, typer.Option(metavar="NAME", help="With --print-sql: the table with the log.")]
 
 
 def fit(
@@ -99,8 +95,8 @@ def fit(
     from_stats: FromStatsOption = None,
     save_stats: SaveStatsOption = None,
     print_sql: PrintSqlOption = False,
-    dialect: DialectOption = "duckdb",
-    table: TableOption = "log",
+    dialect: o.DialectOption = "duckdb",
+    table: o.TableOption = "log",
     imports: o.ImportOption = None,
     json: o.JsonOption = False,
     quiet: o.QuietOption = False,

@@ -22,7 +22,7 @@ from driftrank.kernels.compile import bind, specialise
 from driftrank.kernels.layout import parameter_reader, parameter_row
 from driftrank.kernels.rng import run_keys, world_keys
 from driftrank.queries import Queries
-from driftrank.validation import check_integer, nearest
+from driftrank.validation import check_integer, nearest, on_instance
 
 #: a step that is never reached
 NEVER = 2**62
@@ -117,23 +117,27 @@ class Environment:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "program"}  # compiled code is not pickled
 
+    @on_instance("environment")
     def attraction(self, t: int, query: str | int = 0, run: int = 0, seed: int = 0) -> NDArray[np.float64]:
         """The attraction of every item of a query at step t of a run."""
         check_integer("t", t, 1)
         alpha: NDArray[np.float64] = self.unroll(t, t, query, run, seed).alphas[0]
         return alpha
 
+    @on_instance("environment")
     def breakpoints(self, horizon: int, query: str | int = 0, run: int = 0, seed: int = 0) -> list[int]:
         """The steps t < horizon after which the attraction changes."""
         check_integer("horizon", horizon, 1)
         starts, alphas, *_ = self.unroll(1, horizon, query, run, seed)
         return [int(starts[i]) - 1 for i in range(1, len(starts)) if (alphas[i] != alphas[i - 1]).any()]
 
+    @on_instance("environment")
     def variation(self, horizon: int, query: str | int = 0, run: int = 0, seed: int = 0) -> float:
         r"""The total variation :math:`V_n = \sum_{t<n} \max_a |\alpha_{t+1}(a) - \alpha_t(a)|`."""
         alphas = self.stretches(horizon, query, run, seed)[1]
         return float(np.abs(np.diff(alphas, axis=0)).max(axis=1).sum())
 
+    @on_instance("environment")
     def present(self, t: int, query: str | int = 0, run: int = 0, seed: int = 0) -> list[int]:
         """The items that can be shown at step t."""
         check_integer("t", t, 1)
@@ -149,6 +153,7 @@ class Environment:
         given = self.features(query)
         return 0 if given is None else given.shape[1]
 
+    @on_instance("environment")
     def users(self, query: str | int = 0) -> ClickModel:
         """The click model of a query."""
         return self.click_model or self.queries.models.get(self.lookup(query)[0]) or CM()
@@ -161,16 +166,19 @@ class Environment:
         """The argument ``base`` of the kernels: the default attraction of a query, or a row for each of its items."""
         return self.lookup(query)[1]
 
+    @on_instance("environment")
     def optimal_value(self, t: int, query: str | int = 0, run: int = 0, seed: int = 0) -> float:
         """The expected reward of the best list at step t."""
         check_integer("t", t, 1)
         return float(self.unroll(t, t, query, run, seed).optimal[0])
 
+    @on_instance("environment")
     def best(self, t: int, query: str | int = 0, run: int = 0, seed: int = 0) -> list[int]:
         """The best list at step t, as indices."""
         check_integer("t", t, 1)
         return [int(a) for a in self.unroll(t, t, query, run, seed).best[0]]
 
+    @on_instance("environment")
     def stretches(
         self, horizon: int, query: str | int = 0, run: int = 0, seed: int = 0
     ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:

@@ -44,7 +44,7 @@ from driftrank.policies.policy_kernels import (
     no_shared_prior,
     observe_by_clicks,
 )
-from driftrank.validation import check_choice, check_integer
+from driftrank.validation import check_choice, check_integer, on_instance
 
 if TYPE_CHECKING:
     from driftrank.policies.learner.learner import Learner
@@ -199,6 +199,7 @@ class Policy:
         """
         return PolicyKernels(*(getattr(type(self), name, None) for name in PolicyKernels._fields))
 
+    @on_instance("policy")
     def start(
         self,
         items: Iterable[Item],
@@ -231,6 +232,7 @@ class Policy:
         if version != self.version:
             raise ValueError(f"a state of {self.spec} version {version}, this is version {self.version}")
 
+    @on_instance("policy")
     def replace(self, **changes: Any) -> Self:
         """The same policy with other parameters."""
         return dataclasses.replace(self, **{self.renamed.get(name, name): value for name, value in changes.items()})
@@ -244,6 +246,13 @@ class Policy:
             if getattr(self, f.name) != f.default
         ]
         return type(self).__name__ + (":" + ",".join(changed) if changed else "")
+
+
+def check_policy(policy: Any) -> None:
+    """Raise ValueError unless it is a policy: a class or a spec will not do."""
+    if not isinstance(policy, Policy):
+        shown = policy.__name__ if isinstance(policy, type) else repr(policy)
+        raise ValueError(f"policy={shown}: must be a policy, such as CascadeUCB1()")
 
 
 def _accepting_old_names(init: Any, renamed: Mapping[str, str]) -> Any:

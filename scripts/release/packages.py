@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tarfile
@@ -49,6 +50,8 @@ def problems(files: list[Path]) -> Iterator[str]:
             yield f"{file.name}: license expression {facts.license_expression!r}"
         if not facts.description or facts.description_content_type != "text/markdown":
             yield f"{file.name}: has no description in Markdown"
+        if dead := re.findall(r"\]\((?!https?:|mailto:|#)([^)]+)\)", facts.description or ""):
+            yield f"{file.name}: links of the description that are dead elsewhere: {', '.join(dead[:5])}"
         if not any("LICENSE" in name for name in names):
             yield f"{file.name}: has no licence"
         if file.suffix == ".whl":

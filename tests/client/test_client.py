@@ -396,7 +396,7 @@ def test_showing_a_ranking(make: Any, server: Flaky) -> None:
             assert sent == [{"event_id": "e", "clicks": [{"id": "d"}]}, {"event_id": "f", "shown": 0}]
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # by sockets of the loop that ended
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # by sockets of the loop that ended, which are closed then
 def test_an_async_client_in_a_second_event_loop(server: Flaky) -> None:
     _use_in_two_event_loops(server.url)
     assert set(server.feedback) == {"e", "f"}

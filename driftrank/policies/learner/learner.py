@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from html import escape
 from itertools import repeat
 from typing import Any
 
@@ -14,9 +15,10 @@ from numpy.typing import NDArray
 
 from driftrank.kernels.rng import key_of, policy_key, run_key
 from driftrank.policies.alarms import Alarm, forget_alarms, read_alarms
-from driftrank.policies.base import Policy, RankingProblem
+from driftrank.policies.base import Policy, RankingProblem, check_policy
 from driftrank.policies.estimates import Belief, belief
 from driftrank.policies.learner import serialization, templates
+from driftrank.policies.learner.beliefs_table import beliefs_table
 from driftrank.policies.learner.candidate_prior import check_prior, described_offer, filled, model_prior, with_prior
 from driftrank.policies.learner.click_vector import click_vector
 from driftrank.policies.learner.compiled_policy import CompiledPolicy
@@ -25,6 +27,7 @@ from driftrank.policies.learner.item_slots import ItemSlots, Offer, distinct
 from driftrank.policies.learner.ranked_items import Item, RankedItems, described_at
 from driftrank.policies.learner.saved_learner import SavedLearner
 from driftrank.policies.learner.shared_model import Prior, SharedModel
+from driftrank.reporting.table import Table
 from driftrank.validation import check_integer
 
 _NO_KEY = np.uint64(0)
@@ -57,6 +60,7 @@ class Learner:
         slots: int | None = None,
         shared: SharedModel | None = None,
     ) -> None:
+        check_policy(policy)
         if policy.oracle:
             raise ValueError(f"{policy.spec}: must not be an oracle, as only a simulation knows the truth")
         self.policy = policy
@@ -82,6 +86,8 @@ class Learner:
         self._where = {"seed": seed, "query": query, "run": run}
         self.steps = 0  #: updates so far
         self._compile(CompiledPolicy.cached(policy, problem))
+        if not isinstance(shared, SharedModel | None):
+            raise ValueError(f"shared={shared!r}: must be a SharedModel")
         if shared is not None and shared.policy != policy:
             raise ValueError(f"shared: the model of {shared.policy.spec}, not of {policy.spec}")
         self.shared = shared  #: the model that gives priors to its items, and learns from its lists
@@ -105,6 +111,25 @@ class Learner:
         return (
             f"<Learner {self.policy.spec}: k={self.k}, {len(self._slots.slot_of)} items, {self.steps} updates{query}>"
         )
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>\n{self.table().to_html()}"
+
+    def table(self, most: int = 20) -> Table:
+        """The items with the largest estimates, and the observations behind these; ``most`` items at most.
+
+        >>> import driftrank as dr
+        >>> learner = dr.CascadeUCB1().start(["a", "b", "c"], k=2)
+        >>> learner.update(["a", "b"], "b")
+        >>> learner.table(most=2)
+        item        estimate  observations
+        ----------  --------  ------------
+        b             1.0000             1
+        a             0.0000             1
+        and 1 more         –             –
+        """
+        check_integer("most", most, 1)
+        return beliefs_table(self.beliefs(), most)
 
     # -- use -------------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.kernels.structures import Described
-from driftrank.policies.base import Policy, RankingProblem
+from driftrank.policies.base import Policy, RankingProblem, check_policy
 from driftrank.policies.learner import serialization, templates
 from driftrank.policies.learner.click_vector import click_vector
 from driftrank.policies.learner.compiled_policy import CompiledPolicy
@@ -71,6 +71,7 @@ class SharedModel:
     """
 
     def __init__(self, policy: Policy) -> None:
+        check_policy(policy)
         self.policy = policy
         self._compile()
         self._floats, self._ints = self.compiled.shared_layout.empty()

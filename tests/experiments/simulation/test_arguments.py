@@ -10,9 +10,11 @@ import driftrank as dr
 from driftrank.clickmodels import PBM
 from driftrank.experiments import leaderboard
 from driftrank.experiments.simulation.labels import known_label
+from driftrank.experiments.simulation.run_world import RunWorld
 from driftrank.experiments.simulation.settings import EnvironmentSettings, as_environment
 from driftrank.experiments.sweeps.sweep import SweepPlan
 from driftrank.policies.index_policy import IndexPolicy
+from driftrank.policies.learner.learner import Learner
 from driftrank.policies.registry import as_policies
 
 SIZE: dict[str, Any] = {"horizon": 20, "runs": 1, "progress": False}
@@ -73,6 +75,45 @@ WRONG = {
     "a leaderboard of objects": (
         lambda: leaderboard([[0.1, 0.2]], environments=[ENV], k=1),
         "environments=.*must be names of the suite or specs",
+    ),
+    "a sweep over a world": (
+        lambda: dr.sweep("CascadeTS:a0={1;2}", RunWorld(ENV, "B_LB", 0, 0, 20), **SIZE),  # type: ignore[arg-type]
+        "environments=RunWorld.*must be an environment",
+    ),
+    "start of a class": (
+        lambda: dr.CascadeUCB1.start(["a", "b"], 2),  # type: ignore[call-arg, arg-type]
+        r"policy\.start: called on the class CascadeUCB1; make a policy first, as in CascadeUCB1\(\.\.\.\)\.start",
+    ),
+    "start of a class by keywords": (
+        lambda: dr.CascadeUCB1.start(items=["a", "b"], k=2),  # type: ignore[call-arg]
+        r"policy\.start: called on the class CascadeUCB1",
+    ),
+    "replace of a class": (
+        lambda: dr.CascadeUCB1.replace(exploration=2.0),  # type: ignore[call-arg]
+        r"policy\.replace: called on the class CascadeUCB1",
+    ),
+    **{
+        f"{name} of a class": (
+            lambda name=name: getattr(dr.environments.Abrupt, name)(5),  # type: ignore[misc]
+            rf"environment\.{name}: called on the class Abrupt; make an environment first, as in Abrupt\(",
+        )
+        for name in ("attraction", "breakpoints", "variation", "present", "optimal_value", "best", "stretches", "users")
+    },
+    "a learner of a class": (
+        lambda: Learner(dr.CascadeUCB1, ["a", "b"], 1),  # type: ignore[arg-type]
+        r"policy=CascadeUCB1: must be a policy, such as CascadeUCB1\(\)",
+    ),
+    "a shared model of a class": (
+        lambda: dr.SharedModel(dr.PriorRegimeTS),  # type: ignore[arg-type]
+        "policy=PriorRegimeTS: must be a policy",
+    ),
+    "a shared model of text": (
+        lambda: dr.SharedModel("PriorRegimeTS"),  # type: ignore[arg-type]
+        "policy='PriorRegimeTS': must be a policy",
+    ),
+    "a policy for a shared model": (
+        lambda: dr.PriorRegimeTS().start(["a", "b"], 1, shared=dr.PriorRegimeTS()),  # type: ignore[arg-type]
+        "shared=PriorRegimeTS.*must be a SharedModel",
     ),
     "an own class without a default": (lambda: dr.simulate(_Needs, ENV, **SIZE), "parameter size is missing"),
 }
