@@ -94,6 +94,8 @@ def evaluate(
     target: TargetOption = "target",
     from_sums: FromSumsOption = None,
     columns: o.ColumnsOption = None,
+    device: o.LogDeviceOption = "cpu",
+    address: o.AddressOption = None,
     seed: o.SeedOption = 0,
     report: ReportOption = None,
     json: o.JsonOption = False,
@@ -116,6 +118,7 @@ def evaluate(
     driftrank evaluate log.parquet --rankings tuesday.csv --best-now --estimator ladder
     driftrank evaluate log.parquet --rankings new.json --since 7d --always-valid --json
     driftrank evaluate log.parquet --policy PriorRegimeTS --report out/evaluation
+    driftrank evaluate 'logs/*.parquet' --rankings new.json --device cluster --address tcp://10.0.0.7:8786
     driftrank evaluate --print-sql --k 3 --dialect bigquery --table shop.clicks --target shop.lists
     driftrank evaluate --from-sums sums.parquet
     """
@@ -142,6 +145,7 @@ def evaluate(
         open_log(log, columns_of(columns)), targets, against=against, k=k, value_of=value_of, objective=objective,
         estimator="dr" if estimator == "ladder" else estimator, level=level, since=_time(since), windows=windows,
         interval=interval, changes=changes, propensities=propensities, replay=replay, seed=seed, clip=clip,
+        device=device, address=address,
     )  # fmt: skip
     if json:
         from driftrank.cli._output import show_json

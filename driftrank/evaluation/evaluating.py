@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,19 +24,25 @@ from driftrank.evaluation.estimate import (
 )
 from driftrank.evaluation.estimators.cascade_dr import CascadeDR
 from driftrank.evaluation.labels import ShownLists, bounds, fit_variance, rarely_seen
+from driftrank.evaluation.matching import FixedTarget
 from driftrank.evaluation.needs import Exploration, best_exploration
 from driftrank.evaluation.online import REPLAYS, replay
 from driftrank.evaluation.result import Difference, Evaluation, TargetResult
-from driftrank.evaluation.rows import FixedTarget, LogRows
+from driftrank.evaluation.rows import LogRows
 from driftrank.evaluation.shadow import Shadow, best_now, frozen
 from driftrank.evaluation.sums import Replicates, Sums
 from driftrank.evaluation.targets import Rankings, Target, read_target
 from driftrank.logs.changes import drift
+from driftrank.logs.count.by_file import workers
+from driftrank.logs.count.scan import Scan
 from driftrank.logs.log import Log, open_log
 from driftrank.logs.schema import PROPENSITIES
 from driftrank.policies.base import Policy
 from driftrank.policies.parameters import is_duration, seconds
 from driftrank.validation import check_choice, check_integer, check_known, check_number
+
+if TYPE_CHECKING:
+    from driftrank.engine.cluster.cluster import Cluster
 
 #: the target that every log has: what was shown
 LOGGED = "logged"
@@ -65,6 +71,8 @@ def evaluate(
     propensities: str | None = None,
     replay: str = "labels",
     seed: int = 0,
+    device: str = "cpu",
+    address: str | None = None,
 ) -> Evaluation:
     """Estimate what other lists or policies would have earned, from a log with propensities.
 
@@ -111,6 +119,9 @@ def evaluate(
     replay
         For online values: ``"labels"`` (assumes the cascade model) or ``"lists"`` (assumes a log of random lists), see
         :mod:`driftrank.evaluation.online`.
+    device, address
+        Where to count: ``"cpu"``, or ``"cluster"`` (:class:`~driftrank.engine.cluster.cluster.Cluster`), file by file.
+        Learners run in this process, since they need the lists in the order of time, and changes are looked for here.
 
     Examples
     --------
@@ -142,23 +153,13 @@ def evaluate(
     wanted = [targets] if isinstance(targets, (str, os.PathLike, Policy, Mapping)) else list(targets)
     chosen = [read_target(given, opened, value_of) for given in wanted]
     _check_names(chosen, against)
-    positions = common_length(opened, k)
     how = How(level, interval, objective)
-    drifts = drift(opened, top=changes) if changes else []
-    with LogRows(opened, positions, objective, drifts, windows, kind) as rows:
-        checks = check_log(rows)
-        session = _Session(rows, checks, how, chosen_estimator, seed)
-        found = {target.name: session.measure(target) for target in chosen if target.value_of != "online"}
-        results = {
-            target.name: found[target.name].result(against, found)
-            if target.name in found
-            else session.online(target, replay)
-            for target in chosen
-        }
-        return Evaluation(
-            opened.source, rows.lists, len(rows.queries), positions, objective,
-            *rows.logged(), rows.changes, checks, results, level,
-        )  # fmt: skip
+    with workers(device, address) as cluster:
+        positions = common_length(opened, k, cluster)
+        drifts = drift(opened, top=changes) if changes else []
+        with LogRows(opened, positions, objective, drifts, windows, kind, cluster) as rows:
+            session = _Session(rows, check_log(rows), how, chosen_estimator, seed)
+            return session.evaluation(chosen, against, replay)
 
 
 class _Session:
@@ -172,19 +173,33 @@ class _Session:
             if how.objective in each.objectives and (rows.weighs or not each.weighs)
         }
 
+    def evaluation(self, targets: Sequence[Target], against: str | None, replay: str) -> Evaluation:
+        rows = self.rows
+        found = {target.name: self.measure(target) for target in targets if target.value_of != "online"}
+        results = {
+            target.name: found[target.name].result(against, found)
+            if target.name in found
+            else self.online(target, replay)
+            for target in targets
+        }
+        return Evaluation(
+            rows.log.source, rows.lists, len(rows.queries), rows.k, self.how.objective,
+            *rows.logged(), rows.changes, self.checks, results, self.how.level,
+        )  # fmt: skip
+
     def measure(self, target: Target) -> _Measured:
         rows = self.rows
         fixed: FixedTarget | None = None
         if target.policy is not None and target.value_of == "shadow":
             shadow = Shadow(rows, target.policy, self.seed)
-            sums = self._sums(shadow.batches())
+            sums = Sums.of(shadow.batches(), self.estimators, rows.cells, len(rows.queries))
             shown = shadow.shown_lists()
         else:
             fixed = rows.fixed_target(self._lists(target))
             shown = rows.shown_lists(fixed)
             if not len(shown.lists):
                 raise ValueError(f"{target.name}: has no ranking for any query of {rows.log.source}")
-            sums = self._sums(rows.batches(fixed))
+            sums = rows.sums(fixed, self.estimators)
         return _Measured(self, target, sums, shown, fixed)
 
     def online(self, target: Target, kind: str) -> TargetResult:
@@ -200,9 +215,6 @@ class _Session:
         if target.policy is None:
             return best_now(self.rows)
         return frozen(self.rows, target.policy, self.seed)
-
-    def _sums(self, batches: Any) -> Sums:
-        return Sums.of(batches, self.estimators, self.rows.cells, len(self.rows.queries))
 
 
 class _Measured:
@@ -302,17 +314,18 @@ def _since(log: Log, since: Any) -> Any:
     return last - timedelta(seconds=seconds("since", since))
 
 
-def common_length(log: Log, k: int | None = None) -> int:
+def common_length(log: Log, k: int | None = None, cluster: Cluster | None = None) -> int:
     """The number of positions: ``k`` if it is given, else the most common length of a list."""
     if k is not None:
         check_integer("k", k, 1)
         return k
-    with log.connect() as connection:
-        lengths = f"SELECT len(ranking) AS length FROM {log.relation} WHERE len(ranking) > 0"
-        found = connection.execute(f"SELECT mode(length) FROM ({lengths})").fetchall()[0][0]
+    lengths = "SELECT len(ranking) AS length FROM log_rows WHERE len(ranking) > 0"
+    with Scan(log, cluster) as scan, scan.grouped(lengths, ("length",), {"lists": "count(*)"}) as groups:
+        order = "ORDER BY lists DESC, length DESC LIMIT 1"
+        found = scan.connection.execute(f"SELECT length FROM {groups} {order}").fetchone()
     if found is None:
         raise ValueError(f"{log.source}: has no list with items")
-    return int(found)
+    return int(found[0])
 
 
 def _estimator(name: str, objective: str, clip: float | None) -> Estimator:

@@ -15,7 +15,8 @@ import numpy as np
 from driftrank.evaluation.base import Batch, Floats
 from driftrank.evaluation.cells import FOLDS
 from driftrank.evaluation.labels import PRIOR, ShownLists
-from driftrank.evaluation.rows import LogRows, MatchedRows
+from driftrank.evaluation.matching import MatchedRows
+from driftrank.evaluation.rows import LogRows
 from driftrank.kernels.rng import EVALUATION_RUN
 from driftrank.policies.base import Policy
 from driftrank.policies.learner.learner import Learner
@@ -165,7 +166,7 @@ class Shadow:
         self.lists.append(ShownLists(items, segment, np.ones(n)))
         lengths = np.array([min(len(shown.items), len(own)) for shown, own, *_ in pending])
         flags = [np.array([getattr(shown, name) for shown in logged]) for name in ("now", "window", "bucket")]
-        return rows.batch(
+        return rows.matching.batch(
             MatchedRows(
                 query=np.array([shown.code for shown in logged]),
                 cell=rows.cells.number(*flags),

@@ -50,7 +50,8 @@ class Sums:
 
     def merge(self, other: Sums) -> Sums:
         """The sums of both."""
-        columns = {key: value + other.columns[key] for key, value in self.columns.items()}
+        columns = self.columns | other.columns  # one without lists has no columns
+        columns |= {key: self.columns[key] + other.columns[key] for key in self.columns.keys() & other.columns.keys()}
         common = {key: value + other.common[key] for key, value in self.common.items()}
         largest = np.maximum(self.largest, other.largest)
         return Sums(self.cells, columns, common, largest, self.by_query + other.by_query)
