@@ -44,6 +44,7 @@ class MatchedRows:
     hazard: Floats  #: (n, K) of the target's items
     attraction: Floats  #: (n, K) the same by all labels, without a prior
     mask: NDArray[np.int64]  #: (n,) bit k - 1 is a click at k; for the number of clicks
+    moment: Floats  #: (n,) seconds, if old lists count less
 
     def only(self, those: NDArray[np.bool_]) -> MatchedRows:
         return MatchedRows(**{f.name: getattr(self, f.name)[those] for f in dataclasses.fields(self)})
@@ -57,6 +58,14 @@ class Matching:
     objective: str
     weighs: bool  #: True if the log has propensities
     cells: Cells
+    last: float  #: the last time, in seconds
+    half_life: float | None = None  #: seconds after which a list counts half; None: all count as much
+
+    def decay(self, moment: Floats) -> Floats:
+        """(n,) by how much lists count."""
+        assert self.half_life is not None
+        counts: Floats = np.exp2((moment - self.last) / self.half_life)
+        return counts
 
     def batch(self, rows: MatchedRows) -> Batch:
         """Rows of a target that shows one list each. Rows with invalid propensities are left out."""
@@ -73,6 +82,8 @@ class Matching:
         if self.objective == "clicks":
             clicked = ((rows.mask[:, None] >> (positions - 1)) & 1).astype(bool) & there
         weight = prefix_weights(rows.matched, rows.shown, np.where(there, rows.propensities, 1.0))
+        if self.half_life is not None:
+            weight *= self.decay(rows.moment)[:, None]
         model = 1 - np.prod(np.where(there, 1 - rows.attraction, 1.0), axis=1)
         rest = target_rest(hazard)
         return Batch(first, weight, hazard, rest, model, clicked, self.objective, rows.cell, rows.query)
@@ -120,8 +131,9 @@ def _batches(connection: duckdb.DuckDBPyConnection, fixed: FixedRows) -> Iterato
     if fixed.matching.objective == "clicks":
         bits = "list_aggregate(list_transform(clicks, lambda c: CAST(1 AS BIGINT) << (c - 1)), 'bit_or')"
         mask = f"coalesce({bits}, 0)"
+    moment = "0.0" if fixed.matching.half_life is None else "moment"
     sql = (
-        f"SELECT code, segment, now, win, bucket, least(shown, length) AS shown, first,"
+        f"SELECT code, segment, now, win, bucket, {moment} AS moment, least(shown, length) AS shown, first,"
         f" CASE {match} ELSE least(shown, length) END AS matched, {p}, {mask} AS mask"
         f" FROM ({fixed.rows}) JOIN target_lists USING (code) WHERE bucket % {FOLDS} = fold"
     )
@@ -144,4 +156,5 @@ def _matched(batch: Any, fixed: FixedRows) -> MatchedRows:
         hazard=fixed.hazard[bucket % FOLDS, segment],
         attraction=fixed.attraction[bucket % FOLDS, segment],
         mask=column("mask").astype(np.int64),
+        moment=column("moment").astype(float),
     )

@@ -7,9 +7,10 @@ even buckets are two *folds*: what a model says of a row comes from the other fo
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,14 @@ if TYPE_CHECKING:
     from driftrank.engine.cluster.cluster import Cluster
 
 
+class Logged(NamedTuple):
+    """The logged lists."""
+
+    reward: float  #: the mean
+    reward_now: float  #: of lists since the last change of their query
+    lists: float  #: if old ones count less, fewer than there are
+
+
 class LogRows(AbstractContextManager["LogRows"]):
     """A log prepared for evaluation: queries, segments and labels; to be used in a ``with`` statement.
 
@@ -42,6 +51,8 @@ class LogRows(AbstractContextManager["LogRows"]):
         Their kind: ``"conditional"``, ``"marginal"`` or ``"list"``.
     cluster
         An open cluster, whose workers read a file each; None: this process reads them all.
+    half_life
+        Seconds after which a list counts half; None: all count as much.
     """
 
     def __init__(
@@ -53,9 +64,10 @@ class LogRows(AbstractContextManager["LogRows"]):
         windows: int = 20,
         propensities: str = "conditional",
         cluster: Cluster | None = None,
+        half_life: float | None = None,
     ) -> None:
         self.log, self.k, self.objective, self.cells = log, k, objective, Cells(windows)
-        self.kind = propensities
+        self.kind, self.half_life = propensities, half_life
         self.weighs = "propensities" in log.types
         self.users = "user" in log.types
         self.scan = Scan(log, cluster)
@@ -115,7 +127,7 @@ class LogRows(AbstractContextManager["LogRows"]):
 
     @property
     def matching(self) -> Matching:
-        return Matching(self.k, self.objective, self.weighs, self.cells)
+        return Matching(self.k, self.objective, self.weighs, self.cells, self._last, self.half_life)
 
     def rows(self) -> str:
         """The SELECT of the rows: code, segment, now, time, moment (in seconds), win (the window), bucket, shown,
@@ -138,16 +150,18 @@ class LogRows(AbstractContextManager["LogRows"]):
             f" FROM log_rows JOIN numbered_queries USING (query) WHERE len(ranking) > 0)"
         )
 
-    def logged(self) -> tuple[float, float]:
-        """The mean reward of the logged lists, and of those since the last change of each query."""
+    @functools.cached_property
+    def logged(self) -> Logged:
+        """The rewards of the logged lists."""
         clicks = f"len(list_distinct(list_filter(clicks, lambda c: c <= {self.k})))"
         reward = clicks if self.objective == "clicks" else f"CAST(first <= {self.k} AS INTEGER)"
-        rewarded = f"SELECT now, {reward} AS reward FROM ({self.rows()})"
-        with self.scan.grouped(rewarded, ("now",), {"lists": "count(*)", "reward": "sum(reward)"}) as groups:
+        decay = "1" if self.half_life is None else f"power(2, (moment - {self._last!r}) / {self.half_life!r})"
+        rewarded = f"SELECT now, {decay} AS list, list * {reward} AS reward FROM ({self.rows()})"
+        with self.scan.grouped(rewarded, ("now",), {"lists": "sum(list)", "reward": "sum(reward)"}) as groups:
             found = {row[0]: row[1:] for row in self.connection.execute(f"SELECT * FROM {groups}").fetchall()}
-        lists, reward_of = (sum(float(row[i]) for row in found.values()) for i in range(2))
+        lists, total = (sum(float(row[i]) for row in found.values()) for i in range(2))
         now = found.get(True)
-        return reward_of / lists, float("nan") if now is None else float(now[1]) / float(now[0])
+        return Logged(total / lists, math.nan if now is None else float(now[1]) / float(now[0]), lists)
 
     def slice_of_time(self, count: int) -> str:
         """The SQL of the number of the slice, of so many of equal time, that ``moment`` lies in."""

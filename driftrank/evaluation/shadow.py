@@ -177,6 +177,7 @@ class Shadow:
                 hazard=hazard,
                 attraction=rows.labels.attraction_of(items, segment),
                 mask=mask,
+                moment=np.array([shown.moment for shown in logged]),
             )
         )
 

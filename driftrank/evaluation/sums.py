@@ -21,7 +21,7 @@ class Sums:
     """Sums of one target. Those of parts of a log add up (:meth:`merge`)."""
 
     cells: Cells
-    columns: dict[str, Floats]  #: by estimator: (now, window, bucket, m)
+    columns: dict[str, Floats]  #: by name of the estimator: (now, window, bucket, m)
     common: dict[str, Floats]  #: (now, window, bucket)
     largest: Floats  #: (now,) the largest stopped weight of a list
     by_query: Floats  #: (2, query) lists, sum of stopped weights
@@ -90,7 +90,7 @@ class Scope:
 
     def replicates(self, estimator: Estimator, window: slice = slice(None)) -> Replicates:
         """The value, and the values without one bucket each; of some windows."""
-        totals = self.columns[estimator.key][window].sum(axis=0)
+        totals = self.columns[estimator.name][window].sum(axis=0)
         lists = self.common["lists"][window].sum(axis=0)
         return _replicates(estimator.value, totals, lists)
 
@@ -171,7 +171,7 @@ def _common(batch: Batch) -> dict[str, Floats]:
     gains = np.where(clicked, batch.stopped, 0.0)
     losses = np.where(clicked, 0.0, batch.stopped)
     return {
-        "lists": batch.lists, "reward": batch.reward, "stopped": batch.stopped, "gains": gains,
+        "lists": batch.lists, "reward": batch.lists * batch.reward, "stopped": batch.stopped, "gains": gains,
         "gain_squares": gains**2, "losses": losses, "loss_squares": losses**2, "full": batch.weight[:, -1],
         "full_squares": batch.weight[:, -1] ** 2,
     }  # fmt: skip

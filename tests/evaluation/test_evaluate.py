@@ -157,6 +157,62 @@ def test_clipped_weights_have_no_interval(log: Path, found: Evaluation) -> None:
         dr.evaluate(log, BEST, estimator="prefix", clip=5)
 
 
+def test_automatic_choice(log: Path, found: Evaluation) -> None:
+    """The click model is right here, so it is chosen, as almost always; nothing says how far it may be off."""
+    ladder = found["rankings"].ladder
+    auto = dr.evaluate(log, BEST, estimator="auto", changes=0)["rankings"]
+    assert auto.whole.chosen == "direct"
+    assert auto.value == ladder["direct"].value
+    assert (auto.low, auto.high, auto.grade, auto.difference, auto.windows) == (None,) * 5
+    assert auto.whole.to_dict()["chosen"] == "direct"
+    assert "Chosen: direct" in auto.notes[0]
+    assert auto.ladder["dr"].value == ladder["dr"].value
+    for wrong in ({"clip": 5}, {"objective": "clicks"}, {"half_life": 7}):
+        with pytest.raises(ValueError, match="must not be given"):
+            dr.evaluate(log, BEST, estimator="auto", **wrong)  # type: ignore[arg-type]
+
+
+def test_automatic_choice_without_a_model_that_holds(folder: Path) -> None:
+    """Users who are not alike: the click model fails its check and is no candidate. What is refused stays refused."""
+    path = write(folder / "auto.parquet", draw(np.random.default_rng(2), N, softmax, mixed))
+    auto = dr.evaluate(path, BEST, estimator="auto", changes=0)["rankings"]
+    assert auto.ladder["direct"].value is None
+    assert auto.whole.chosen is not None
+    assert auto.whole.chosen.startswith("dr")
+    path = write(folder / "auto-fixed.parquet", draw(np.random.default_rng(2), 500, fixed))
+    assert codes(dr.evaluate(path, BEST, estimator="auto", changes=0))[0] == "fixed-logging"
+
+
+def test_half_life(folder: Path) -> None:
+    """Weighted means, list by list; after a change they come near the new value, and the whole log does not."""
+    drawn = draw(np.random.default_rng(14), 10_000, softmax, change=6_000)
+    path = write(folder / "decays.parquet", drawn)
+    found = dr.evaluate(path, [BEST, "Random"], estimator="prefix", half_life=1_000, changes=0)
+    target = found["rankings"]
+    assert target.value == pytest.approx(value(alpha=worlds.CHANGED), abs=0.06)
+    assert target.low < 0.98 * value(alpha=worlds.CHANGED) + 0.02 * value() < target.high  # type: ignore[operator]
+    counts = 0.5 ** (np.arange(10_000)[::-1] / 1_000)
+    wanted = np.array([BEST[query] for query in worlds.QUERIES])[drawn.query]
+    items = worlds.LISTS[drawn.number]
+    weight = np.cumprod(items == wanted, axis=1) / np.cumprod(drawn.propensities, axis=1)
+    psi = np.where(drawn.first <= 3, np.take_along_axis(weight, np.minimum(drawn.first, 3)[:, None] - 1, 1)[:, 0], 0)
+    assert target.value == pytest.approx((counts * psi).sum() / counts.sum(), rel=1e-9)
+    assert found.logged == pytest.approx((counts * (drawn.first <= 3)).sum() / counts.sum(), rel=1e-9)
+    assert target.difference is not None
+    assert target.difference.value == pytest.approx(target.value - found.logged)  # type: ignore[operator]
+    assert target.whole.lists == round(counts.sum())
+    assert (target.running, target.notes, found["Random"].notes) == (None, (), ())
+    for wrong, message in (
+        ({"half_life": "7d"}, "half_life='7d': must be a number, as the times of"),
+        ({"half_life": 0}, "half_life"),
+        ({"half_life": 9, "interval": "always-valid"}, "interval='always-valid': must be 'normal'"),
+        ({"half_life": 9, "clip": 3}, "half_life=9: must not be given with clip"),
+        ({"half_life": 9, "value_of": "online"}, "half_life=9: must not be given with value_of='online'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            dr.evaluate(path, ["Random"], **wrong)  # type: ignore[arg-type]
+
+
 def test_since_the_last_change(folder: Path) -> None:
     """After 60% of the log items change; the whole log is a mix of two values, and only one of them is true now."""
     rng = np.random.default_rng(3)
