@@ -83,7 +83,7 @@ def check_log(rows: LogRows) -> LogChecks:
     found = [_propensities(rows, shown), *_kind(rows.kind), _fixed(rows, shown)]
     if rows.weighs and rows.kind == "conditional":
         found.append(_wrong_propensities(labels, rows))
-    found += [_top_down(rows), _misfit(labels), _calibration(rows), _users(rows)]
+    found += [_top_down(rows), _misfit(labels), _calibration(rows), _users(rows), _candidates(rows)]
     return LogChecks(tuple(found))
 
 
@@ -283,6 +283,13 @@ def _users(rows: LogRows) -> Check:
         return Check("clusters", True, f"Users are the unit of intervals, in {rows.cells.buckets} buckets.")
     text = "No column user: lists are taken as independent. Users who return make errors larger."
     return Check("clusters", None, text)
+
+
+def _candidates(rows: LogRows) -> Check:
+    if rows.offers:
+        return Check("candidates", True, "Lists have their candidates.")
+    text = "No column candidates: all items that were shown for a query are taken as candidates of all its lists."
+    return Check("candidates", None, text)
 
 
 def homogeneity(stratum: NDArray[Any], n: NDArray[Any], clicks: NDArray[Any]) -> float:

@@ -45,6 +45,9 @@ class MatchedRows:
     attraction: Floats  #: (n, K) the same by all labels, without a prior
     mask: NDArray[np.int64]  #: (n,) bit k - 1 is a click at k; for the number of clicks
     moment: Floats  #: (n,) seconds, if old lists count less
+    offered: NDArray[
+        np.bool_
+    ]  #: (n,) False if an item of the target's list was not a candidate: the row does not count
 
     def only(self, those: NDArray[np.bool_]) -> MatchedRows:
         return MatchedRows(**{f.name: getattr(self, f.name)[those] for f in dataclasses.fields(self)})
@@ -82,6 +85,8 @@ class Matching:
         if self.objective == "clicks":
             clicked = ((rows.mask[:, None] >> (positions - 1)) & 1).astype(bool) & there
         weight = prefix_weights(rows.matched, rows.shown, np.where(there, rows.propensities, 1.0))
+        if not rows.offered.all():
+            weight *= rows.offered[:, None]
         if self.half_life is not None:
             weight *= self.decay(rows.moment)[:, None]
         model = 1 - np.prod(np.where(there, 1 - rows.attraction, 1.0), axis=1)
@@ -131,10 +136,12 @@ def _batches(connection: duckdb.DuckDBPyConnection, fixed: FixedRows) -> Iterato
     if fixed.matching.objective == "clicks":
         bits = "list_aggregate(list_transform(clicks, lambda c: CAST(1 AS BIGINT) << (c - 1)), 'bit_or')"
         mask = f"coalesce({bits}, 0)"
+    missing = [f"least(shown, length) >= {k} AND NOT list_contains(candidates, t{k})" for k in positions]
     moment = "0.0" if fixed.matching.half_life is None else "moment"
     sql = (
         f"SELECT code, segment, now, win, bucket, {moment} AS moment, least(shown, length) AS shown, first,"
-        f" CASE {match} ELSE least(shown, length) END AS matched, {p}, {mask} AS mask"
+        f" CASE {match} ELSE least(shown, length) END AS matched, {p}, {mask} AS mask,"
+        f" candidates IS NULL OR NOT ({' OR '.join(missing)}) AS offered"
         f" FROM ({fixed.rows}) JOIN target_lists USING (code) WHERE bucket % {FOLDS} = fold"
     )
     for batch in connection.sql(sql).to_arrow_reader(_BATCH):
@@ -157,4 +164,5 @@ def _matched(batch: Any, fixed: FixedRows) -> MatchedRows:
         attraction=fixed.attraction[bucket % FOLDS, segment],
         mask=column("mask").astype(np.int64),
         moment=column("moment").astype(float),
+        offered=column("offered").astype(bool),
     )

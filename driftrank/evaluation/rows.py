@@ -70,6 +70,7 @@ class LogRows(AbstractContextManager["LogRows"]):
         self.kind, self.half_life = propensities, half_life
         self.weighs = "propensities" in log.types
         self.users = "user" in log.types
+        self.offers = "candidates" in log.types
         self.scan = Scan(log, cluster)
         self.connection = self.scan.connection
         self._number_queries(drifts)
@@ -131,23 +132,24 @@ class LogRows(AbstractContextManager["LogRows"]):
 
     def rows(self) -> str:
         """The SELECT of the rows: code, segment, now, time, moment (in seconds), win (the window), bucket, shown,
-        first, ranking, clicks, propensities.
+        first, ranking, clicks, propensities, candidates.
         """
         K, windows = self.k, self.cells.windows
         # a bucket must not depend on the clicks: hazards come from other buckets
         who = 'CASE WHEN "user" IS NULL THEN hash(file, row) ELSE hash("user") END' if self.users else "hash(file, row)"
         part = "CASE WHEN parts = 1 THEN 0 ELSE len(list_filter(changes, lambda c: c < time)) END"
         given = "propensities" if self.weighs else "CAST(NULL AS DOUBLE[])"
+        offered = f"CAST({'candidates' if self.offers else 'NULL'} AS {self.log.types['ranking']})"
         if self.weighs and self.kind == "list":  # that of the list at its top, so that the product is right
             given = "[CASE WHEN i = 1 THEN propensities[1] ELSE 1.0 END FOR i IN range(1, len(ranking) + 1)]"
         return (
             f"SELECT code, begin + part AS segment, part = parts - 1 AS now, time, moment, ranking, clicks,"
-            f" propensities, {self.slice_of_time(windows)} AS win, bucket, shown,"
+            f" propensities, candidates, {self.slice_of_time(windows)} AS win, bucket, shown,"
             f" CASE WHEN f <= shown THEN f ELSE {K + 1} END AS first"
             f" FROM (SELECT code, begin, parts, {part} AS part, time, {self._moment} AS moment, ranking, clicks,"
-            f" {given} AS propensities, CAST({who} % {self.cells.buckets} AS INTEGER) AS bucket,"
-            f" least(len(ranking), {K}) AS shown, list_min(clicks) AS f"
-            f" FROM log_rows JOIN numbered_queries USING (query) WHERE len(ranking) > 0)"
+            f" {given} AS propensities, {offered} AS candidates,"
+            f" CAST({who} % {self.cells.buckets} AS INTEGER) AS bucket, least(len(ranking), {K}) AS shown,"
+            f" list_min(clicks) AS f FROM log_rows JOIN numbered_queries USING (query) WHERE len(ranking) > 0)"
         )
 
     @functools.cached_property

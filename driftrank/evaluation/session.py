@@ -33,6 +33,9 @@ from driftrank.evaluation.targets import Rankings, Target
 #: the target that every log has: what was shown
 LOGGED = "logged"
 
+#: the share of lists in which the target's may be impossible
+_UNDEFINED = 0.05
+
 #: used instead, if users do not read from the top
 _FALLBACK = "self-normalised"
 
@@ -118,6 +121,9 @@ class _Measured:
 
     def estimate(self, each: Estimator, now: bool = False) -> Estimate:
         session = self.session
+        possible = self._possible()
+        if possible is not None:
+            return Estimate(each.key, each.assumes, lists=session.rows.lists, refused=(possible,))
         if each.name not in session.estimators:  # without propensities, or for another objective
             refused = session.checks.refusals(each.assumes)
             if session.how.objective not in each.objectives:
@@ -142,6 +148,14 @@ class _Measured:
             best, estimator=AUTO, chosen=name, low=None, high=None, interval=None, grade=None, replicates=None
         )
 
+    def _possible(self) -> Refusal | None:
+        """The reason to refuse everything, if the target's lists were often not possible."""
+        share = self.sums.undefined / max(self.sums.undefined + self.sums.by_query[0].sum(), 1)
+        if share <= _UNDEFINED:
+            return None
+        text = f"In {share:.1%} of the lists an item of the target was no candidate; at most {_UNDEFINED:.0%} may be."
+        return Refusal("candidates", text)
+
     def _worst(self) -> list[str]:
         """The queries whose weights are most off, if several."""
         lists, weights = self.sums.by_query
@@ -162,7 +176,10 @@ class _Measured:
             notes.append(session.checks["not-top-down"].text)
         missing = round(session.rows.logged.lists - scope.lists)
         if missing:
-            notes.append(f"{missing:,} lists are left out: the target has no list for them, or they no propensities.")
+            notes.append(
+                f"{missing:,} lists are left out: the target has no list for them, its items were no candidates, or"
+                " there are no propensities."
+            )
         exploring: Exploration | None = None
         if not given and self.fixed is not None and session.how.objective == "any":
             exploring = best_exploration(session.rows, self.fixed)

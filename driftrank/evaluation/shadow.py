@@ -40,6 +40,7 @@ class LoggedList:
     items: list[Any]  #: at most k
     clicks: list[int]  #: positions, from 1
     propensities: list[float] | None
+    candidates: list[Any] | None = None  #: None: all items of the query
 
     @property
     def first(self) -> int:
@@ -52,7 +53,7 @@ def in_order(rows: LogRows) -> Iterator[LoggedList]:
     k = rows.k
     cursor.execute(
         f"SELECT code, segment, now, win, bucket, moment, ranking[1:{k}], list_filter(clicks, lambda c: c <= shown),"
-        f" propensities[1:{k}] FROM ({rows.rows()}) ORDER BY time, code, ranking, clicks"
+        f" propensities[1:{k}], candidates FROM ({rows.rows()}) ORDER BY time, code, ranking, clicks"
     )
     while found := cursor.fetchmany(_BATCH):
         for row in found:
@@ -82,9 +83,16 @@ class Learners:
             self._learners[code] = learner
         return learner
 
-    def rank(self, code: int, moment: float) -> Sequence[Any]:
-        learner = self.of(code)
-        return learner.rank(now=moment, ordered=False) if self.shared is not None else learner.rank(now=moment)
+    def rank(self, logged: LoggedList) -> Sequence[Any]:
+        """The list that a learner shows for a logged one: of its candidates, as far as they are known."""
+        learner = self.of(logged.code)
+        how: dict[str, Any] = {"now": logged.moment}
+        if self.shared is not None:
+            how["ordered"] = False
+        if logged.candidates is None:
+            return learner.rank(**how)
+        offered = [item for item in logged.candidates if item in self.rows.labels.numbers[logged.code]]
+        return learner.rank(offered, k=min(self.rows.k, len(offered)), **how)
 
     def greedy(self, code: int) -> list[Any]:
         """The list with the largest estimates, without exploration."""
@@ -135,7 +143,7 @@ class Shadow:
         learners, hazards = Learners(rows, self.policy, self.seed), _Hazards(rows)
         pending: list[tuple[LoggedList, list[int], Floats, int]] = []
         for shown in in_order(rows):
-            wanted = learners.rank(shown.code, shown.moment)
+            wanted = learners.rank(shown)
             numbers = rows.labels.numbers[shown.code]
             items = [numbers[item] for item in wanted[: len(shown.items)]]
             matched = 0
@@ -178,6 +186,7 @@ class Shadow:
                 attraction=rows.labels.attraction_of(items, segment),
                 mask=mask,
                 moment=np.array([shown.moment for shown in logged]),
+                offered=np.ones(n, bool),
             )
         )
 

@@ -341,6 +341,42 @@ def test_clicks_beyond_the_list(folder: Path) -> None:
         dr.evaluate(path, BEST, changes=0)
 
 
+def test_candidates(folder: Path) -> None:
+    """An item of the target that is not always there: lists without it do not count, and many of them are refused.
+
+    Learners rank what is there, and no more.
+    """
+    n = 3000
+    drawn = draw(np.random.default_rng(15), n, softmax)
+    shown = worlds.LISTS[drawn.number]
+    without = ~(shown == 2).any(axis=1) & (drawn.query == 0) & (np.arange(n) % 12 == 0)  # of the item 2 of BEST
+    offered = [[a for a in range(6) if a != 2 or not gone] for gone in without.tolist()]
+    everywhere: list[list[int] | None] = [list(range(6))] * (n - 1) + [None]
+
+    def log(candidates: list[list[int] | None] | list[list[int]] | None, own: worlds.Drawn = drawn) -> Path:
+        column = None if candidates is None else pa.array(candidates, pa.list_(pa.int32()))
+        return write(folder / "candidates.parquet", own, candidates=column)
+
+    plain = dr.evaluate(log(None), [BEST, "CascadeSoftmax"], changes=0)
+    assert plain.checks["candidates"].passed is None
+    always = dr.evaluate(log(everywhere), [BEST, "CascadeSoftmax"], changes=0)
+    assert always.checks["candidates"].passed
+    for name in plain:
+        assert always[name].value == pytest.approx(plain[name].value)
+    some = dr.evaluate(log(offered), [BEST, "CascadeSoftmax"], changes=0)
+    kept = worlds.Drawn(*(column[~without] for column in drawn))
+    alone = dr.evaluate(log(None, kept), BEST, changes=0, estimator="prefix")["rankings"]
+    assert 0 < without.sum() < 0.05 * n
+    assert some["rankings"].ladder["prefix"].value == pytest.approx(alone.value)
+    assert some["rankings"].whole.lists == n - without.sum()
+    assert f"{without.sum()} lists are left out" in some["rankings"].notes[0]
+    assert some["CascadeSoftmax"].whole.lists == n
+    assert some["CascadeSoftmax"].value != plain["CascadeSoftmax"].value
+    many = dr.evaluate(log([[a for a in range(6) if a != 2 or i % 9] for i in range(n)]), BEST, changes=0)
+    assert codes(many) == ["candidates"]
+    assert codes(many, key="direct") == ["candidates"]
+
+
 # -- refusals ------------------------------------------------------------------------------------------------------
 
 
