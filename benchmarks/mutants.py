@@ -269,7 +269,7 @@ MUTANTS = [
     # -- learners --------------------------------------------------------------------------------------------------
     Mutant(
         "load-steps", "a loaded learner begins at step 1",
-        'learner.steps = header["steps"]', "learner.steps = 0",
+        'learner.steps = saved.steps||learner.steps = header["steps"]', "learner.steps = 0||learner.steps = 0",
         "test_learner.py -k 'load or save or bytes'",
     ),
     Mutant(

@@ -39,8 +39,8 @@ def compile(
     need("serve", "msgspec")
     from driftrank.engine.cpu import cores
     from driftrank.serve.compiling import Needed, compile_policies
-    from driftrank.serve.ranker_settings import arms_of, settings_of_arm
-    from driftrank.serve.settings import load_settings, policy_of, ranker_settings
+    from driftrank.serve.load_settings import load_settings, ranker_settings
+    from driftrank.serve.ranker_settings import arms_of, policy_of, settings_of_arm
 
     settings = load_settings(config, os.environ)
     named = [ranker_settings({"policy": policy}) for policy in policies or ()]

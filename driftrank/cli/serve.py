@@ -137,8 +137,9 @@ def _prepare(config: Path | None, options: dict[str, Any]) -> tuple[Any, Callabl
 
     need("serve", "jinja2", "msgspec", "prometheus_client", "starlette", "uvicorn")
     from driftrank.serve import app
+    from driftrank.serve.load_settings import load_settings
     from driftrank.serve.logging import set_up_logging
-    from driftrank.serve.settings import check_reachable, load_settings
+    from driftrank.serve.settings import check_reachable
 
     def load() -> ServerSettings:
         settings = load_settings(config, os.environ, options)

@@ -11,15 +11,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from time import monotonic, perf_counter
-from typing import Any, NamedTuple
-
-from msgspec import DecodeError
+from typing import Any
 
 from driftrank.serve.log.committer import Batch, Committer, NewRecord, Settled, fail
 from driftrank.serve.log.entries import entry_of
-from driftrank.serve.log.records import Activated, Clicked, Final, Ranked, RankerSet, Record, decode, encode
-from driftrank.serve.log.store.base import LogCut, LogEntry, StoreError, StoreUnknown
-from driftrank.serve.log.store.shared import Appended, Loaded, NewEntry, SharedStore, Wanted, query_key
+from driftrank.serve.log.records import RankerSet, Record, encode
+from driftrank.serve.log.store.base import LogCut, StoreError, StoreUnknown
+from driftrank.serve.log.store.shared import Loaded, NewEntry, SharedStore, Wanted, query_key
+from driftrank.serve.log_exchange import Event, LogExchange, Taken, UnknownRecord
 from driftrank.serve.slices import Slices
 from driftrank.serve.state.arms import Arm
 from driftrank.serve.state.held_queries import HeldQueries
@@ -43,24 +42,6 @@ _QUIET, _SLOWER = 1.0, 10
 
 #: seconds without reading the log after which a service is not ready
 _LATE = 2.0
-
-#: a ranker, the record that created it, and an event id
-Event = tuple[str, int, str]
-
-
-class UnknownRecord(StoreError):
-    """The log has a record of a newer version."""
-
-
-class _Taken(NamedTuple):
-    """The result of one exchange with the store."""
-
-    appended: Appended | None
-    others: list[tuple[int, Record]]  #: up to the base of the own entries; these too, if their outcome was in doubt
-    impressions: list[Impression]  #: that the records of others are about
-    found: list[Impression | None]
-    loaded: list[Loaded]
-    flushed: bool  #: all of it is durable
 
 
 class Follower(Committer):
@@ -86,6 +67,7 @@ class Follower(Committer):
         super().__init__(store, state.apply, limit=limit, committed=committed)
         assert isinstance(state.queries, HeldQueries)
         self._shared, self._state, self._queries = store, state, state.queries
+        self._log = LogExchange(store, state)
         self._followed, self._compile, self._begin_again, self._poll = followed, compile_, begin_again, poll
         self._wanted: dict[QueryKey, asyncio.Future[None]] = {}
         self._asked: list[tuple[Sequence[Event], asyncio.Future[list[Impression | None]]]] = []
@@ -93,7 +75,6 @@ class Follower(Committer):
         self._durable = 0  # all up to this record is known to be durable
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._closing = False
         self.offset = 0.0  #: of the clock of the store
         self._compared = False  # the offset is known
         self.at = monotonic()  #: when the log was last read to its end
@@ -184,7 +165,7 @@ class Follower(Committer):
         """Fold all records of others that are there; returns their number."""
         records = 0
         while True:
-            taken = await self.run(self._exchange, [], [], [], False)
+            taken = await self.run(self._log.exchange, [], [], [], False)
             if not taken.others:
                 return records
             await self._take_in(taken, [])
@@ -197,7 +178,7 @@ class Follower(Committer):
     async def close(self) -> None:
         while self._task is not None and not self._task.done() and (self._busy or self._waiting):
             await asyncio.sleep(0.001)
-        self._closing = True
+        self._log.closing = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -261,7 +242,7 @@ class Follower(Committer):
         events = [event for events, _ in asked for event in events]
         began = perf_counter()
         try:
-            taken = await self.run(self._exchange, entries, events, wanted, bool(settling))
+            taken = await self.run(self._log.exchange, entries, events, wanted, bool(settling))
         except BaseException as error:
             for waits in settling:
                 _resolve(waits, None, error)
@@ -297,55 +278,9 @@ class Follower(Committer):
         ranker, _, label = key[0].partition("@")
         return self._state.rankers[ranker].arm(label) if ranker in self._state.rankers else None
 
-    # -- in the writer thread --------------------------------------------------------------------------------------
-
-    def _exchange(self, entries: list[NewEntry], events: list[Event], wanted: list[Wanted], flush: bool) -> _Taken:
-        store, at = self._shared, self._state.seq
-        appended = store.append_entries(entries) if entries else None
-        while True:
-            try:
-                others = self._of_others(at, appended)
-                until = max([at, *(entry.seq for entry in others[-1:])])
-                if appended is not None:
-                    until = max([until, appended.base, *(seq for seq, new in appended.settled if new)])
-                records = [(entry.seq, _decoded(entry)) for entry in others]
-                impressions = self._impressions_of([record for _, record in records])
-                found = self._state.impressions.fetch(events) if events else []
-                loaded = store.load(wanted, until) if wanted else []
-                if flush and appended is None:  # an append has waited for all before it
-                    store.flush()
-                return _Taken(appended, records, impressions, found, loaded, flush or appended is not None)
-            except StoreUnknown:
-                if appended is None or self._closing:
-                    raise
-                # ours are in the log: they can be folded only after those before them
-
-    def _of_others(self, at: int, appended: Appended | None) -> list[LogEntry]:
-        if appended is None:
-            return self._shared.follow(at)
-        out: list[LogEntry] = []
-        while at < appended.base and (entries := self._shared.follow(at, appended.base)):
-            out += entries
-            at = entries[-1].seq
-        return out
-
-    def _impressions_of(self, records: list[Record]) -> list[Impression]:
-        """Those that records are about, and that are neither among them nor in memory."""
-        rankers, impressions = self._state.rankers, self._state.impressions
-        inside: set[tuple[str, str]] = set()
-        missing: dict[Event, None] = {}
-        for record in records:
-            if isinstance(record, Ranked):
-                inside.add((record.ranker, record.event_id))
-            elif isinstance(record, Activated | Clicked | Final) and (record.ranker, record.event_id) not in inside:
-                ranker = rankers.get(record.ranker)
-                if ranker and impressions.cached(record.ranker, ranker.created, record.event_id) is None:
-                    missing[record.ranker, ranker.created, record.event_id] = None
-        return [found for found in impressions.fetch(list(missing)) if found is not None] if missing else []
-
     # -- folding ---------------------------------------------------------------------------------------------------
 
-    async def _take_in(self, taken: _Taken, together: list[Batch]) -> None:
+    async def _take_in(self, taken: Taken, together: list[Batch]) -> None:
         """Fold the records of others and the own ones, in the order of the log, then settle these."""
         own: dict[int, NewRecord] = {}
         if taken.appended is not None:
@@ -463,11 +398,3 @@ def _resolve(future: asyncio.Future[Any], result: Any, error: BaseException | No
     else:
         future.set_exception(error)
         future.exception()  # whoever waits for it has it; nobody may
-
-
-def _decoded(entry: LogEntry) -> Record:
-    try:
-        record: Record = decode(entry.body)
-        return record
-    except DecodeError as error:
-        raise UnknownRecord(f"record {entry.seq} is unknown to this version ({error}); update driftrank") from None

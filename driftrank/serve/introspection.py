@@ -18,7 +18,8 @@ from driftrank.policies.learner.shared_model import Prior
 from driftrank.serve.items import given_items, used_by
 from driftrank.serve.log.description import unpack_description
 from driftrank.serve.reason import intervals, reason
-from driftrank.serve.service import Service, no_query
+from driftrank.serve.service import Service
+from driftrank.serve.service_core import no_query
 from driftrank.serve.slices import Slices
 from driftrank.serve.state.arms import Arm
 from driftrank.serve.state.queries import snapshot_name

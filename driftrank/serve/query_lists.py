@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from driftrank.serve.log.records import WHY
-from driftrank.serve.service import Service, no_query
+from driftrank.serve.service import Service
+from driftrank.serve.service_core import no_query
 from driftrank.serve.state.impressions import Impression
 from driftrank.serve.state.ranker import Ranker
 from driftrank.serve.times import moment

@@ -20,9 +20,12 @@ def shadow_of(ranker: Ranker) -> ShadowState:
         refused = "few" if sums.few else "no-overlap"
         return ShadowState(ranker.name, sums.lists, sums.effective, shown, refused=refused)  # type: ignore[arg-type]
     value, half, _ = sums.value(ranker.planned)
-    ends = value, value - half, value + half
     gain, beside, _ = sums.gain(ranker.planned)
     return ShadowState(
-        ranker.name, sums.lists, sums.effective, shown, *(min(max(v, 0.0), 1.0) for v in ends),
+        ranker.name, sums.lists, sums.effective, shown, _share(value), _share(value - half), _share(value + half),
         Interval(gain, gain - beside, gain + beside),
     )  # fmt: skip
+
+
+def _share(x: float) -> float:
+    return min(max(x, 0.0), 1.0)

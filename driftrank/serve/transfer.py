@@ -16,7 +16,8 @@ from driftrank.serve.log.committer import NewRecord
 from driftrank.serve.log.description import pack_description
 from driftrank.serve.log.records import Imported, Warm
 from driftrank.serve.rank import memo_of
-from driftrank.serve.service import Service, unique_id
+from driftrank.serve.service import Service
+from driftrank.serve.service_core import unique_id
 from driftrank.serve.slices import Slices
 from driftrank.serve.state.arms import Arm
 from driftrank.serve.state.queries import snapshot_name

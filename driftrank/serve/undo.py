@@ -10,7 +10,8 @@ from driftrank.serve.log.committer import NewRecord
 from driftrank.serve.log.records import Imported, Reset, SharedImported, decode
 from driftrank.serve.log.store.base import LogOnly
 from driftrank.serve.metrics import Metrics
-from driftrank.serve.service import Service, unique_id
+from driftrank.serve.service import Service
+from driftrank.serve.service_core import unique_id
 from driftrank.serve.state.checkpoint import DoneOperation
 from driftrank.serve.state.state import State
 from driftrank.wire import RankerInfo

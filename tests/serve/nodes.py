@@ -38,9 +38,10 @@ class Node(Service):
         store = PostgresStore(url, durability=durability, patience=patience)
         super().__init__(store, checked, **({} if clock is None else {"clock": clock}))
         self.made = made
+        self._rank, self._ranking._rank = self._ranking._rank, self._noted
 
-    def _rank(self, ranker: Any, assigned: Any, request: RankRequest, *how: Any) -> Any:
-        out = super()._rank(ranker, assigned, request, *how)
+    def _noted(self, ranker: Any, assigned: Any, request: RankRequest, *how: Any) -> Any:
+        out = self._rank(ranker, assigned, request, *how)
         if not isinstance(out, Ranked):
             self.made.append(Made(self.state.seq, request, out.record))
         return out

@@ -62,7 +62,7 @@ class Crowd:
             (few, lambda: service.reset("default")),
             (some, lambda: service.reset("default", query)),
             (some, lambda: service.reset("default", query, gone=True)),
-            (few, lambda: service.append([service._setting("default", settings, "")])),
+            (few, lambda: service.append([service._changes.setting_record("default", settings, "")])),
             (few, lambda: self.recreated(settings)),
             (some, lambda: self.harness.transfer.warmstart("default", rows, chance.choice([None, "x", "y"]))),
             (some, self.export),
@@ -77,7 +77,7 @@ class Crowd:
     async def recreated(self, settings: RankerSettings) -> None:
         service = self.harness.service
         await service.delete_ranker("default")
-        await service.append([service._setting("default", settings, "")])
+        await service.append([service._changes.setting_record("default", settings, "")])
 
     async def export(self) -> None:
         self.states = {query: state async for query, state in self.harness.transfer.export("default")}

@@ -14,6 +14,7 @@ from driftrank.serve.http.problems import Refused
 from driftrank.serve.log.records import Final, Ranked, decode
 from driftrank.serve.log.store.base import LogCut, StoreError
 from driftrank.serve.log.store.postgres import PostgresStore
+from driftrank.serve.log_exchange import LogExchange
 from driftrank.serve.transfer import Transfer
 from driftrank.wire import ArmSettings, Feedback, RankerSettings, RankRequest, WarmRow
 from tests.postgres import Cluster
@@ -199,7 +200,7 @@ def _no_tail(monkeypatch):
 def _own_records_first(monkeypatch):
     """Others' records that came before the own ones are folded only with the next exchange."""
     monkeypatch.setattr(
-        follower.Follower, "_of_others", lambda self, at, appended: [] if appended else self._shared.follow(at)
+        LogExchange, "_of_others", lambda self, at, appended: [] if appended else self._store.follow(at)
     )
 
 

@@ -15,7 +15,7 @@ from driftrank.client import Client
 from driftrank.evaluation.sequences import mixture_width
 from driftrank.serve.experiment import experiment_of
 from driftrank.serve.log.records import Final, Ranked
-from driftrank.serve.settings import check_ranker
+from driftrank.serve.ranker_settings import check_ranker
 from driftrank.serve.state.arms import Split
 from driftrank.serve.undo import undo
 from driftrank.wire import ArmSettings, ExperimentState, RankerSettings, WarmRow

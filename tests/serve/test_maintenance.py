@@ -16,6 +16,7 @@ from driftrank.serve.log.store.base import Snapshot, StoreError, StoreFull
 from driftrank.serve.log.store.sqlite import SQLiteStore
 from driftrank.serve.service import Service
 from driftrank.serve.settings import ServerSettings
+from driftrank.serve.state import impression_fold
 from driftrank.serve.state.checkpoint import CHECKPOINT
 from driftrank.serve.state.state import State
 from driftrank.wire import RankerSettings, RankRequest, WarmRow
@@ -494,7 +495,7 @@ def test_a_start_that_fails_leaves_no_checkpoint_of_half_a_record(tmp_path):
             fill(harness, 500, f"e{n}")
         before = harness.dump()
         harness.crash()
-        apply = State._ranked
+        apply = impression_fold.ranked
 
         def fails(state: State, seq: int, record: Ranked, prepared: Any) -> None:
             apply(state, seq, record, prepared)
@@ -502,7 +503,7 @@ def test_a_start_that_fails_leaves_no_checkpoint_of_half_a_record(tmp_path):
                 raise StoreError("it cannot be read")
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(State, "_ranked", fails)
+            patched.setattr(impression_fold, "ranked", fails)
             with pytest.raises(StoreError, match="cannot be read"):
                 harness.open()
             harness.stop()

@@ -295,7 +295,7 @@ def test_a_snapshot_ahead_of_a_node_is_waited_for(nodes):
 
     async def ahead() -> None:
         await asyncio.sleep(0.05)
-        exchange = b._follower._exchange
+        exchange = b._follower._log.exchange
         calls = []
 
         def stale(entries, events, wanted, flush):
@@ -308,12 +308,12 @@ def test_a_snapshot_ahead_of_a_node_is_waited_for(nodes):
             return exchange(entries, events, wanted, flush)
 
         loop = asyncio.get_running_loop()
-        b._follower._exchange = stale
+        b._follower._log.exchange = stale
         await b.list_of("q", "after")
         assert calls
 
     nodes.run(ahead())
-    b._follower._exchange = type(b._follower)._exchange.__get__(b._follower)
+    del b._follower._log.exchange
 
 
 def test_a_log_that_nobody_writes_to_is_read_less_often(nodes):

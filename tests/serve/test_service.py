@@ -465,7 +465,7 @@ def test_killed_before_the_withdrawal_is_settled(tmp_path, monkeypatch):
         async def killed(*_: object) -> None: ...
 
         with monkeypatch.context() as patch:
-            patch.setattr(harness.service, "_take_back", killed)
+            patch.setattr("driftrank.serve.rank_requests.take_back", killed)
             harness.rank("q", ITEMS, "e")
         harness.recover()
         assert harness.info().pending == 1

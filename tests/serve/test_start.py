@@ -14,10 +14,11 @@ from typing import Any
 import httpx
 import pytest
 
-from driftrank.serve import service as module
+from driftrank.serve import ranker_compiler
 from driftrank.serve.app import build
 from driftrank.serve.http.problems import Refused
 from driftrank.serve.keys import hashed, new_key
+from driftrank.serve.log.store.base import StoreError
 from driftrank.serve.log.store.sqlite import SQLiteStore
 from driftrank.serve.service import Service
 from driftrank.serve.settings import ServerSettings
@@ -31,14 +32,14 @@ SHOP = {"query": "q", "items": ["a", "b", "c", "d"], "excluded": ["b"], "pinned"
 def test_the_callers_order_until_it_is_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    compiled, real = threading.Event(), module.warm_up
+    compiled, real = threading.Event(), ranker_compiler.warm_up
 
     def slow(*how: Any) -> int:
         assert compiled.wait(60)
         return real(*how)
 
-    monkeypatch.setattr(module, "warm_up", slow)
-    monkeypatch.setattr(module, "_SOON", 0.01)
+    monkeypatch.setattr(ranker_compiler, "warm_up", slow)
+    monkeypatch.setattr(ranker_compiler, "_SOON", 0.01)
     caplog.set_level("INFO", "driftrank")
     key = new_key()[0]
     shop = RankerSettings(policy="CascadeUCB1", k=2, keys=[hashed(key)])
@@ -88,7 +89,7 @@ def test_the_callers_order_when_the_store_fails(tmp_path: Path) -> None:
 
         def append(self, entries: Any) -> Any:
             if self.full:
-                raise module.StoreError("the disk is full")
+                raise StoreError("the disk is full")
             return super().append(entries)
 
     with Harness(tmp_path, store=Full) as harness:

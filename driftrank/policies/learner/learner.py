@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import repeat
@@ -13,17 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.kernels.rng import key_of, policy_key, run_key
-from driftrank.kernels.structures import Described
 from driftrank.policies.alarms import Alarm, forget_alarms, read_alarms
 from driftrank.policies.base import Policy, RankingProblem
 from driftrank.policies.estimates import Belief, belief
 from driftrank.policies.learner import serialization, templates
+from driftrank.policies.learner.candidate_prior import check_prior, described_offer, filled, model_prior, with_prior
 from driftrank.policies.learner.click_vector import click_vector
 from driftrank.policies.learner.compiled_policy import CompiledPolicy
-from driftrank.policies.learner.described import describe
 from driftrank.policies.learner.features import feature_rows, one_hot
 from driftrank.policies.learner.item_slots import ItemSlots, Offer, distinct
 from driftrank.policies.learner.ranked_items import Item, RankedItems, described_at
+from driftrank.policies.learner.saved_learner import SavedLearner
 from driftrank.policies.learner.shared_model import Prior, SharedModel
 from driftrank.validation import check_integer
 
@@ -181,14 +181,14 @@ class Learner:
         length = min(length, len(slots))
         items = slots[:length].copy()  # the search may start from any list of candidates
         score = np.zeros(length)
-        memo = _filled(length * self.policy.memo, -1.0)
+        memo = filled(length * self.policy.memo, -1.0)
         event = self._event(now, key)
         prior = self._prior(
             offer, prior, ordered=ordered, dense=dense, crosses=crosses, features=features, context=context,
             scores=scores,
         )  # fmt: skip
         scratch = np.empty(compiled.scratch_for(len(offer.token)))
-        self._call(templates.rank_step, event, *self._with_prior(offer, prior), items, score, memo, scratch)
+        self._call(templates.rank_step, event, *with_prior(self.compiled, offer, prior), items, score, memo, scratch)
         propensities = memo[:: self.policy.memo].copy() if self.policy.propensities else None
         names = offer.names
         ranking = RankedItems([names[i] for i in items.tolist()], score, memo, int(event[2]), propensities)
@@ -229,7 +229,7 @@ class Learner:
         shared = shared or self.shared
         if shared is None:
             raise ValueError("shared: must be given to a learner without a shared model")
-        return shared.prior(self._description(self._slots.candidates(candidates), description))
+        return shared.prior(described_offer(self._query, self._slots.candidates(candidates), description))
 
     def update(
         self, ranking: Sequence[Item], clicks: Any = None, *, item: Item | None = None, now: float | None = None
@@ -255,7 +255,7 @@ class Learner:
         shown = ranking if isinstance(ranking, list) else list(ranking)
         vector = click_vector(shown, item if item is not None else clicks, is_item=item is not None)
         if memo is None or score is None or memo.shape != (n * self.policy.memo,):
-            memo, score = _filled(n * self.policy.memo, -1.0), np.zeros(n)
+            memo, score = filled(n * self.policy.memo, -1.0), np.zeros(n)
         elif not memo.flags.carray:  # a read-only or strided view: kernels need an array
             memo = memo.copy()
         event = self._event(now, key)
@@ -274,7 +274,7 @@ class Learner:
             return {}
         offer = self._slots.candidates(None)
         out = np.zeros(len(offer.slots))
-        prior = self._with_prior(offer, self._prior(offer, None))
+        prior = with_prior(self.compiled, offer, self._prior(offer, None))
         self._call(templates.scores_step, self._event(now, None), *prior, out)
         return dict(zip(self._slots.slot_of, out.tolist(), strict=True))
 
@@ -305,7 +305,7 @@ class Learner:
         estimate, samples, score = (np.zeros(n) for _ in range(3))
         event = self._event(now, None)
         prior = self._prior(offer, prior, **description)
-        arguments = self._with_prior(offer, prior)
+        arguments = with_prior(self.compiled, offer, prior)
         self._call(templates.believe_step, event, *arguments, estimate, samples)
         self._call(templates.scores_step, event, *arguments, score)
         of_prior: Iterable[tuple[Any, Any, Any]] = repeat((None, None, None), n)
@@ -334,7 +334,7 @@ class Learner:
         compiled = self.compiled
         offer = self._slots.candidates(candidates)
         slots = offer.slots
-        arguments = self._with_prior(offer, self._prior(offer, prior, **description))
+        arguments = with_prior(self.compiled, offer, self._prior(offer, prior, **description))
         if k is None:
             k = compiled.problem.K
         else:
@@ -474,57 +474,24 @@ class Learner:
     # -- internals -------------------------------------------------------------------------------------------------
 
     def _saved(self) -> serialization.Saved:
-        for item in self._slots.slot_of:
-            if not isinstance(item, (str, int, float)):
-                raise ValueError(f"items: {item!r} cannot be saved; use strings or numbers")
-        problem = self.compiled.problem
-        header = {
-            "format": serialization.FORMAT,
-            "policy": self.policy.spec,
-            "version": self.policy.version,
-            "slots": self._slots.names,
-            "live": list(self._slots.slot_of.values()),
-            "free": self._slots.free,
-            "k": self.k,
-            "horizon": problem.horizon,
-            "room": problem.steps,
-            "steps": self.steps,
-            "where": self._where,
-            "features": problem.features if self._described else None,
-            "sparse": self._sparse,
-        }
-        return serialization.Saved(header, self._floats, self._ints)
+        saved = SavedLearner(
+            self.policy, self.compiled.problem, self._slots, self.steps, self._where, self._described, self._sparse
+        )
+        return serialization.Saved(saved.header(), self._floats, self._ints)
 
     @classmethod
     def _restored(cls, parts: serialization.Saved) -> Learner:
         """The saved learner; inconsistent parts raise LookupError, TypeError or ValueError."""
-        header = parts.header
-        serialization.check_format(header)
-        policy = serialization.policy_of(header["policy"], header["version"])
-        slots, live, free = header["slots"], header["live"], header["free"]
-        if (
-            policy.oracle
-            or len({slots[slot] for slot in live}) < len(live)
-            or sorted(live + free) != list(range(len(slots)))
-        ):
-            raise ValueError("items and slots are inconsistent")
-        check_integer("steps", header["steps"], 0)
-        if header["room"] is not None:
-            check_integer("room", header["room"], 1)
+        saved = SavedLearner.of(parts.header)
         learner = cls.__new__(cls)
-        learner.policy = policy
+        learner.policy = saved.policy
         learner.shared = None
-        learner.steps = header["steps"]
-        learner._slots = ItemSlots(slots, live, free)
-        learner._sparse = header.get("sparse", False)
-        learner._described = header["features"] is not None
-        learner._where = header["where"]
-        learner._key, learner._query = run_key(**header["where"]), key_of(header["where"]["query"])
-        width = 0
-        if policy.contextual:
-            width = header["features"] if learner._described else len(one_hot(len(slots)))
-        problem = RankingProblem(len(slots), header["k"], header["horizon"], header["room"], width)
-        learner._compile(CompiledPolicy.cached(policy, problem))
+        learner.steps = saved.steps
+        learner._slots = saved.slots
+        learner._sparse, learner._described = saved.sparse, saved.described
+        learner._where = saved.where
+        learner._key, learner._query = run_key(**saved.where), key_of(saved.where["query"])
+        learner._compile(CompiledPolicy.cached(saved.policy, saved.problem))
         serialization.check_rows(parts, learner.compiled.layout)
         learner._floats, learner._ints = parts.floats, parts.ints
         return learner
@@ -566,36 +533,10 @@ class Learner:
 
     def _prior(self, offer: Offer, prior: Prior | None, **description: Any) -> Prior | None:
         """The prior of candidates: as given, or from the shared model; None if there is neither."""
-        if prior is not None:
-            if not self.compiled.shares:
-                raise ValueError(f"prior: {self.policy.spec} has no shared model")
-            if len(prior.counts) != 2 * len(offer.slots):
-                raise ValueError(f"prior: of {len(prior.counts) // 2} items, there are {len(offer.slots)} candidates")
-            return prior
-        if self.shared is None:
-            for name, given in description.items():
-                if name != "ordered" and given is not None and not (name == "crosses" and not given):
-                    raise ValueError(f"{name}: must not be given to a learner without a shared model")
-            return None
-        return self.shared.prior(self._description(offer, description))
-
-    def _description(self, offer: Offer, description: dict[str, Any]) -> Described:
-        items: Sequence[Item] = range(len(offer.slots))
-        if any(isinstance(given, Mapping) for given in description.values()):  # by name
-            items = [offer.names[slot] for slot in offer.slots.tolist()]
-        return describe(self._query, items, tokens=offer.tokens, **description)
-
-    def _with_prior(
-        self, offer: Offer, prior: Prior | None
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.float64], float, float]:
-        """The candidates as a kernel gets them: slots, tokens, priors by slot, and how often users go on."""
-        compiled, slots = self.compiled, len(offer.token)
         if prior is None:
-            flat = compiled.unknown if slots == compiled.problem.L else compiled.flat_prior(slots)
-            return offer.slots, offer.token, flat, 0.0, 0.0
-        table = _filled(2 * slots, 0.5)
-        table.reshape(-1, 2)[offer.slots] = prior.counts.reshape(-1, 2)
-        return offer.slots, offer.token, table, prior.going_on, prior.after_click
+            return model_prior(self.shared, self._query, offer, description)
+        check_prior(self.policy, self.compiled, offer, prior)
+        return prior
 
     def _admitted(
         self,
@@ -625,7 +566,9 @@ class Learner:
             return
         offer = self._slots.candidates(None)
         estimate, samples = np.zeros(len(offer.slots)), np.zeros(len(offer.slots))
-        self._call(templates.believe_step, self._event(None, None), *self._with_prior(offer, None), estimate, samples)
+        self._call(
+            templates.believe_step, self._event(None, None), *with_prior(self.compiled, offer, None), estimate, samples
+        )
         items = [offer.names[slot] for slot in offer.slots[np.argsort(samples, kind="stable")].tolist()]
         self.remove_items([item for item in items if item not in but][:n])
 
@@ -667,10 +610,3 @@ def load(path: str | os.PathLike[str]) -> Learner:
         return Learner._restored(serialization.read(path))
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(f"{os.fspath(path)}: not a saved learner ({error})") from error
-
-
-def _filled(n: int, value: float) -> NDArray[np.float64]:
-    """An array of one value; ``np.full`` takes five times as long for a short one."""
-    out = np.empty(n)
-    out.fill(value)
-    return out

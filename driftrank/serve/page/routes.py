@@ -23,7 +23,8 @@ from driftrank.serve.page.broadcast import Broadcaster, Regions, Topic
 from driftrank.serve.page.sandbox import Sandbox
 from driftrank.serve.page.sessions import COOKIE, LIFETIME, Sessions, Viewer
 from driftrank.serve.page.views import VIEWS, Looking
-from driftrank.serve.service import Service, no_ranker
+from driftrank.serve.service import Service
+from driftrank.serve.service_core import no_ranker
 
 #: the browser loads nothing from elsewhere, and runs nothing that is written into a page
 POLICY = (

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 from msgspec import UNSET
 
 from driftrank.serve.http.problems import Refused
+from driftrank.serve.load_settings import written_settings
+from driftrank.serve.ranker_settings import check_ranker
 from driftrank.serve.service import Service
-from driftrank.serve.settings import check_ranker, written_settings
 from driftrank.wire import RankerSettings
 
 

@@ -502,7 +502,7 @@ def test_an_impression_ranked_before_a_reset_and_recorded_after(tmp_path, one, o
             service = harness.service
 
             def put() -> Any:
-                return service.append([service._setting("default", settings, "")])
+                return service.append([service._changes.setting_record("default", settings, "")])
 
             before = {
                 "set": lambda: [put()],

@@ -12,8 +12,8 @@ from driftrank.serve.http.bodies import decoded, json_response, no_content
 from driftrank.serve.http.endpoint import VISIBLE, caller
 from driftrank.serve.http.operation import Need, Operation
 from driftrank.serve.http.problems import Refused
+from driftrank.serve.load_settings import ranker_settings
 from driftrank.serve.service import Service
-from driftrank.serve.settings import ranker_settings
 from driftrank.serve.undo import undo
 from driftrank.wire import RankerInfo, RankerSettings
 
