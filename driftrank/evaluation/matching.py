@@ -44,13 +44,14 @@ class MatchedRows:
     hazard: Floats  #: (n, K) of the target's items
     attraction: Floats  #: (n, K) the same by all labels, without a prior
     mask: NDArray[np.int64]  #: (n,) bit k - 1 is a click at k; for the number of clicks
-    moment: Floats  #: (n,) seconds, if old lists count less
-    offered: NDArray[
-        np.bool_
-    ]  #: (n,) False if an item of the target's list was not a candidate: the row does not count
+    moment: Floats | None = None  #: (n,) seconds, if old lists count less
+    #: (n,) False if an item of the target's list was not a candidate: the row does not count; None: all do
+    offered: NDArray[np.bool_] | None = None
 
     def only(self, those: NDArray[np.bool_]) -> MatchedRows:
-        return MatchedRows(**{f.name: getattr(self, f.name)[those] for f in dataclasses.fields(self)})
+        given: dict[str, Any] = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        chosen: dict[str, Any] = {name: None if rows is None else rows[those] for name, rows in given.items()}
+        return MatchedRows(**chosen)
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,9 @@ class Matching:
         if self.objective == "clicks":
             clicked = ((rows.mask[:, None] >> (positions - 1)) & 1).astype(bool) & there
         weight = prefix_weights(rows.matched, rows.shown, np.where(there, rows.propensities, 1.0))
-        if not rows.offered.all():
+        if rows.offered is not None:
             weight *= rows.offered[:, None]
-        if self.half_life is not None:
+        if rows.moment is not None:
             weight *= self.decay(rows.moment)[:, None]
         model = 1 - np.prod(np.where(there, 1 - rows.attraction, 1.0), axis=1)
         rest = target_rest(hazard)
@@ -103,6 +104,7 @@ class FixedRows:
 
     matching: Matching
     rows: str  #: SQL
+    offers: bool  #: True if the log has candidates
     hazard: Floats  #: (fold, segment, position)
     attraction: Floats
     estimators: Mapping[str, Estimator]
@@ -137,11 +139,12 @@ def _batches(connection: duckdb.DuckDBPyConnection, fixed: FixedRows) -> Iterato
         bits = "list_aggregate(list_transform(clicks, lambda c: CAST(1 AS BIGINT) << (c - 1)), 'bit_or')"
         mask = f"coalesce({bits}, 0)"
     missing = [f"least(shown, length) >= {k} AND NOT list_contains(candidates, t{k})" for k in positions]
-    moment = "0.0" if fixed.matching.half_life is None else "moment"
+    more = "" if fixed.matching.half_life is None else ", moment"
+    if fixed.offers:
+        more += f", candidates IS NULL OR NOT ({' OR '.join(missing)}) AS offered"
     sql = (
-        f"SELECT code, segment, now, win, bucket, {moment} AS moment, least(shown, length) AS shown, first,"
-        f" CASE {match} ELSE least(shown, length) END AS matched, {p}, {mask} AS mask,"
-        f" candidates IS NULL OR NOT ({' OR '.join(missing)}) AS offered"
+        f"SELECT code, segment, now, win, bucket, least(shown, length) AS shown, first,"
+        f" CASE {match} ELSE least(shown, length) END AS matched, {p}, {mask} AS mask{more}"
         f" FROM ({fixed.rows}) JOIN target_lists USING (code) WHERE bucket % {FOLDS} = fold"
     )
     for batch in connection.sql(sql).to_arrow_reader(_BATCH):
@@ -163,6 +166,6 @@ def _matched(batch: Any, fixed: FixedRows) -> MatchedRows:
         hazard=fixed.hazard[bucket % FOLDS, segment],
         attraction=fixed.attraction[bucket % FOLDS, segment],
         mask=column("mask").astype(np.int64),
-        moment=column("moment").astype(float),
-        offered=column("offered").astype(bool),
+        moment=None if fixed.matching.half_life is None else column("moment").astype(float),
+        offered=column("offered").astype(bool) if fixed.offers else None,
     )

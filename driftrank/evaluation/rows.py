@@ -208,5 +208,5 @@ class LogRows(AbstractContextManager["LogRows"]):
         """The sums over the rows of queries for which the target has a list."""
         self.scan.add("target_lists", target_table(target, self.k, self.log.types["ranking"] == "BIGINT[]"))
         hazards = self.labels.hazards(target.items, self.begin)
-        fixed = FixedRows(self.matching, self.rows(), *hazards, estimators, len(self.queries))
+        fixed = FixedRows(self.matching, self.rows(), self.offers, *hazards, estimators, len(self.queries))
         return functools.reduce(Sums.merge, self.scan.call(fixed_sums, fixed))

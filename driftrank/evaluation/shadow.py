@@ -185,8 +185,7 @@ class Shadow:
                 hazard=hazard,
                 attraction=rows.labels.attraction_of(items, segment),
                 mask=mask,
-                moment=np.array([shown.moment for shown in logged]),
-                offered=np.ones(n, bool),
+                moment=None if rows.half_life is None else np.array([shown.moment for shown in logged]),
             )
         )
 
