@@ -23,7 +23,7 @@ PYTEST := $(PY) -m pytest -q --maxprocesses 8 --dist loadgroup --no-loadscope-re
 # kernels as plain Python: no compiler, and they count in coverage
 INTERPRETED := NUMBA_DISABLE_JIT=1 $(PYTEST)
 # the optimiser is part of the kernels' fingerprint, so users never get what tests compiled in haste
-COMPILED := NUMBA_OPT=1 $(PYTEST) -n $(JOBS) -m '(compiled or not interpreted) and not slow'
+COMPILED := NUMBA_OPT=1 $(PYTEST) -n $(shell expr $(JOBS) + 1) -m '(compiled or not interpreted) and not slow'
 
 .PHONY: test
 test: prepared ## every check: style, types, imports, wording, tests

@@ -1,6 +1,6 @@
 """Kill a server again and again while clients use it; check that nothing is lost and nothing counted twice.
 
-    python benchmarks/kill.py [--rounds 100] [--seconds 1.0] [--connections 6] [--seed 0] [--folder DIR]
+    python benchmarks/kill.py [--rounds 100] [--seconds 1.0] [--lists 0] [--connections 6] [--seed 0] [--folder DIR]
 
 Every round starts ``driftrank serve`` on the same store and ends it with SIGKILL: under load, while it starts, or while
 it shuts down after SIGTERM. Clients rank with ids of their own, send feedback, activate deferred rankings, retry all
@@ -344,6 +344,8 @@ async def rounds(server: Server, seen: Seen, options: argparse.Namespace) -> Cou
                 await server.ready()
                 options.start = time.monotonic() - began
                 await asyncio.sleep(chance.uniform(0.02, options.seconds))
+                while len(seen.rankings) < options.lists * (n + 1) / options.rounds and not seen.wrong:
+                    await asyncio.sleep(0.02)
                 if way == "while stopping":
                     server.process.terminate()
                     await asyncio.sleep(chance.uniform(0, 0.3))
@@ -616,6 +618,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=1.0, help="the longest time from ready to the kill")
+    parser.add_argument("--lists", type=int, default=0, help="so many lists at least, however slow the machine")
     parser.add_argument("--connections", type=int, default=6)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", help="for the store and the server's log, which are then kept")

@@ -597,6 +597,72 @@ MUTANTS = [
         "logs/test_changes.py",
         compiled=True,
     ),
+    # -- several nodes ---------------------------------------------------------------------------------------------
+    Mutant(
+        "node-tail", "of a query that is loaded, the records after its snapshot are left out",
+        "    for entry in loaded.entries:", "    for entry in loaded.entries[:0]:",
+        "serve/test_nodes.py -k 'settings_of_their_time or dropped_is_loaded'",
+    ),
+    Mutant(
+        "node-as-of", "a query is loaded as of the record before those that are taken in with it",
+        "store.load(wanted, until) if wanted", "store.load(wanted, at) if wanted",
+        "serve/test_equality.py -k three_nodes",
+    ),
+    Mutant(
+        "node-snapshot-ahead", "a snapshot that is ahead of the node is used",
+        "if found.snapshot is not None and found.snapshot.seq > state.seq:", "if False:",
+        "serve/test_nodes.py -k snapshot_ahead",
+    ),
+    Mutant(
+        "node-settings-then", "records are folded with the settings of today",
+        "then.go_back(entry.seq, ranker)", "pass",
+        "serve/test_nodes.py -k settings_of_their_time",
+    ),
+    Mutant(
+        "node-others-first", "own records are folded before those of others that came earlier",
+        "while at < appended.base and (", "while False and (",
+        "serve/test_nodes.py -k 'a_click_on_one or at_the_same_time'",
+    ),
+    Mutant(
+        "node-durable", "an answer is about a record that nobody has acknowledged",
+        "if self._durable < self._state.seq:", "if False:",
+        "serve/test_nodes.py -k until_it_is_durable",
+    ),
+    Mutant(
+        "keeper-lease", "a lease is taken from a node that has it",
+        "WHERE leases.node = excluded.node OR leases.until < clock_timestamp()", "WHERE true",
+        "serve/test_nodes.py -k keeper_is_one",
+    ),
+    Mutant(
+        "keeper-cover", "records of queries are forgotten that no snapshot covers",
+        "return int(await self._committer.run(self._shared.covered)) + 1", "return 2**63 - 1",
+        "serve/test_nodes.py -k in_use_by_nobody",
+    ),
+    Mutant(
+        "append-doubt", "entries of an append whose answer was lost are taken for those of another",
+        "again, self.doubts = before, self.doubts + 1", "self.doubts += 1",
+        "log/store/test_postgres.py -k settled_by_ids",
+    ),
+    Mutant(
+        "log-cut", "a log that lacks what was read is followed on",
+        "if not self._value(connection, query, seq, id, seq):", "if False:",
+        "log/store/test_postgres.py -k cut_log",
+    ),
+    Mutant(
+        "snapshot-older", "an older snapshot replaces a newer one",
+        '" WHERE snapshots.seq <= excluded.seq"\n        )\n        delete', '""\n        )\n        delete',
+        "log/store/test_checks.py -k postgresql",
+    ),
+    Mutant(
+        "snapshot-order", "nodes lock the rows of snapshots in different orders",
+        "in sorted(snapshots, key=lambda it: (it.name.encode(), it.seq)):", "in snapshots:",
+        "log/store/test_postgres.py -k do_not_wait",
+    ),
+    Mutant(
+        "route-order", "the node of a query depends on which others there are",
+        'blake2b(f"{route} {url}".encode(), digest_size=8)', 'blake2b(f"{route} {self.urls}".encode(), digest_size=8)',
+        "client/test_node_choice.py",
+    ),
     # -- what came later -------------------------------------------------------------------------------------------
     Mutant(
         "pdgd-exchange", "the list with two items exchanged is as likely as the list",

@@ -10,6 +10,7 @@ both give the same bits.
 from __future__ import annotations
 
 import functools
+import gc
 import inspect
 import signal
 import sys
@@ -96,6 +97,12 @@ def _simulates(item: pytest.Item) -> bool:
     return any(
         inspect.isfunction(f) and f.__module__ == own.__module__ and "simulate" in f.__code__.co_names for f in called
     )
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector thousands of tests and modules, which stay to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

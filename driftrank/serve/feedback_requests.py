@@ -37,15 +37,15 @@ class FeedbackRequests:
         async with core.one_batch[name] if len(feedbacks) > 1 else nullcontext():
             now = core.now()
             for n, feedback in enumerate(feedbacks):
+                if n and slices.over:
+                    await slices.pause()
+                    now = core.now()
                 try:
                     results.append(self._feedback(ranker, feedback, now, known))
                 except ValueError as error:
                     core.metrics.add("feedback", (name, "malformed"))
                     where = f"feedback {n + 1} of {len(feedbacks)}: " if len(feedbacks) > 1 else ""
                     raise Refused(422, "Bad value", f"{where}{error}") from None
-                if slices.over:
-                    await slices.pause()
-                    now = core.now()
         records = [result for result in results if isinstance(result, NewRecord)]
         settled = iter(await core.append(stamped(records, now)) if records else [])
         if not records:

@@ -50,6 +50,9 @@ class RankRequests:
         async with core.one_batch[name] if len(requests) > 1 else nullcontext():
             now = core.now()
             for n, request in enumerate(requests):
+                if n and slices.over:  # not after the last: calls of one request are recorded in the order they came
+                    await slices.pause()
+                    now = core.now()
                 if core.shared:
                     await core.hold_until_await(name, request.query)
                     ranker = core.ranker(name)  # it may have been deleted and created meanwhile
@@ -64,9 +67,6 @@ class RankRequests:
                     raise Refused(422, "Bad value", f"{where}{error}") from None
                 if request.event_id is not None and asked.setdefault(event_id, checked.asked) != checked.asked:
                     raise _taken(event_id)
-                if slices.over:
-                    await slices.pause()
-                    now = core.now()
         records = [ranking for ranking in rankings if isinstance(ranking, NewRecord)]
         try:
             settled = iter(await core.append(stamped(records, now)) if records else [])
@@ -78,9 +78,9 @@ class RankRequests:
             return self._degraded(name, requests, "store")
         if ranker.withdrawn:
             await take_back(core, ranker, [new.record.event_id for new in records if isinstance(new.record, Ranked)])
-        out = []
+        out: list[RankResponse] = []
         for ranking, said in zip(rankings, notes, strict=True):
-            if slices.over:
+            if out and slices.over:
                 await slices.pause()
             ranked = ranking.record if isinstance(ranking, NewRecord) else ranking
             assert isinstance(ranked, Ranked)

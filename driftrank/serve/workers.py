@@ -42,8 +42,9 @@ def check_workers(settings: ServerSettings) -> None:
         raise ValueError(f"workers={settings.workers}: must be 1 on this system")
     if not issubclass(store_at(settings.store), SharedStore):
         raise ValueError(
-            f"workers={settings.workers}: must be 1 with a store that one process writes to; "
-            "several need --store postgresql://..."
+            f"workers={settings.workers}: must be 1 with a store that one process writes to; to use several cores, "
+            "move the log to PostgreSQL, on this machine or another (driftrank store copy), and serve with "
+            "--store postgresql://..."
         )
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.forked import ForkedProcess
+
 ROOT = Path(__file__).parents[2]
 #: the environment of a server: without any settings
 OUTSIDE = {name: value for name, value in os.environ.items() if not name.startswith("DRIFTRANK_")}
@@ -56,11 +58,8 @@ class Running:
         self._start()
 
     def _start(self) -> None:
-        command = [self.python, "-m", "driftrank", self.command, "--port", str(self.port), *self._options]
-        self._process = subprocess.Popen(
-            command, cwd=self.folder, env=OUTSIDE | self._variables, text=True, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )  # fmt: skip
+        arguments = [self.command, "--port", str(self.port), *self._options]
+        self._process = self._forked(arguments) if self._may_be_forked() else self._executed(arguments)
         # a full pipe would block the server
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -71,6 +70,20 @@ class Running:
             self.kill()
             raise AssertionError(f"the server did not start: {line}{self.log}")
         self.url, self.port = found[1], int(found[2] or 0)
+
+    def _may_be_forked(self) -> bool:
+        """Not after a restart: a process has other hashes of texts than the one before, and must not depend on them."""
+        settings = all(name.startswith("DRIFTRANK_") and "CACHE" not in name for name in self._variables)
+        return settings and self.python == sys.executable and not self.port and sys.platform == "linux"
+
+    def _forked(self, arguments: list[str]) -> ForkedProcess:
+        return ForkedProcess(arguments, cwd=self.folder, env=OUTSIDE | self._variables)
+
+    def _executed(self, arguments: list[str]) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [self.python, "-m", "driftrank", *arguments], cwd=self.folder, env=OUTSIDE | self._variables, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
 
     def _read(self) -> None:
         assert self._process.stderr is not None

@@ -63,7 +63,7 @@ def _balancer(name: str, nodes: list[Running], folder: Path) -> Iterator[str]:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
         url = f"http://127.0.0.1:{port}"
-        for _ in range(200):
+        for _ in range(600):
             try:
                 if httpx.get(f"{url}/readyz").status_code == 200:
                     break

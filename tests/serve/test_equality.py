@@ -197,6 +197,21 @@ def _no_tail(monkeypatch):
     monkeypatch.setattr(follower, "load_query", lambda *of: load(*of[:-1], of[-1]._replace(entries=[])))
 
 
+def _nothing_kept_while_loading(monkeypatch):
+    """What is taken in together with a query is missing in it."""
+    exchange = LogExchange.exchange
+
+    def as_of_before(self, *of):
+        at, load = self._state.seq, self._store.load
+        self._store.load = lambda wanted, until: load(wanted, at)
+        try:
+            return exchange(self, *of)
+        finally:
+            del self._store.load
+
+    monkeypatch.setattr(LogExchange, "exchange", as_of_before)
+
+
 def _own_records_first(monkeypatch):
     """Others' records that came before the own ones are folded only with the next exchange."""
     monkeypatch.setattr(
@@ -220,7 +235,7 @@ def _no_shared_model(monkeypatch):
     monkeypatch.setattr(follower.State, "follow", without)
 
 
-@pytest.mark.parametrize("mutation", [_no_tail, _own_records_first, _no_shared_model])
+@pytest.mark.parametrize("mutation", [_no_tail, _nothing_kept_while_loading, _own_records_first, _no_shared_model])
 def test_the_comparison_notices(postgres, monkeypatch, mutation):
     mutation(monkeypatch)
     try:

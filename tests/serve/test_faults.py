@@ -48,7 +48,7 @@ def click(client: httpx.Client, event: str) -> httpx.Response:
     return client.post("/v1/rankers/default/feedback", json={"event_id": event, "clicks": [1]})
 
 
-def until(done: Callable[[], bool], seconds: float = 20) -> None:
+def until(done: Callable[[], bool], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < end, "timeout"

@@ -178,5 +178,8 @@ def test_a_start_that_fails_is_one_line(tmp_path, postgres):
 
 def test_sqlite_has_one_worker(tmp_path, capsys):
     assert run(["serve", "--port", "0", "--workers", "2", "--store", f"sqlite:///{tmp_path}/x.db"]) == 2
-    assert "workers=2: must be 1 with a store that one process writes to" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "workers=2: must be 1 with a store that one process writes to" in error
+    assert "driftrank store copy" in error
+    assert "--store postgresql://" in error
     assert not list(tmp_path.iterdir())

@@ -28,7 +28,7 @@ def summary(name: str, *options: str, folder: Path) -> dict[str, Any]:
 
 
 def test_a_server_that_is_killed_loses_nothing_and_counts_nothing_twice(tmp_path: Path) -> None:
-    found = summary("kill.py", "--rounds", "3", "--seconds", "0.8", folder=tmp_path)
+    found = summary("kill.py", "--rounds", "3", "--seconds", "0.8", "--lists", "300", folder=tmp_path)
     assert found["lists_acknowledged"] > 100
     assert found["feedback_acknowledged"]["counted"] > 10
     assert found["finalised"]["silence"] > 10
@@ -36,10 +36,10 @@ def test_a_server_that_is_killed_loses_nothing_and_counts_nothing_twice(tmp_path
 
 
 def test_nonsense_is_refused_and_changes_nothing(tmp_path: Path) -> None:
-    found = summary("fuzz_service.py", "--bodies", "2000", folder=tmp_path)
-    assert sum(found["answers"].values()) == 2000
-    assert found["answers"]["422"] > 300
-    assert found["answers"]["200"] > 100
+    found = summary("fuzz_service.py", "--bodies", "1000", folder=tmp_path)
+    assert sum(found["answers"].values()) == 1000
+    assert found["answers"]["422"] > 150
+    assert found["answers"]["200"] > 50
     assert found["queries_compared"] > 10
 
 

@@ -16,7 +16,7 @@ from tests.serve.running import Running
 
 CHEAP = {"DRIFTRANK_RANKERS__DEFAULT__POLICY": "CascadeUCB1"}
 LIMITS = {
-    "DRIFTRANK_HEADER_TIME": "1s", "DRIFTRANK_BODY_TIME": "1s", "DRIFTRANK_IDLE_TIME": "2s",
+    "DRIFTRANK_HEADER_TIME": "1s", "DRIFTRANK_BODY_TIME": "1s", "DRIFTRANK_IDLE_TIME": "4s",
     "DRIFTRANK_MAX_CONNECTIONS": "40", "DRIFTRANK_MAX_REQUESTS": "2",
 }  # fmt: skip
 
@@ -82,7 +82,7 @@ def test_an_endless_header_ends_its_connection_and_stops_nobody(limited: Running
     stop.set()
     probing.join()
     assert sent < 50, "the connection is closed long before"
-    assert worst[0] < 2  # seconds, on a busy machine; it was 10
+    assert worst[0] < 5  # seconds, on a busy machine; it was 10
     assert counted(limited, "headers") >= 1
 
 
@@ -132,7 +132,7 @@ def test_half_sent_requests_end(limited: Running, sent: bytes, says: bytes) -> N
         connection.sendall(sent)
         began = time.perf_counter()
         assert answer(connection)[:12] == says
-        assert time.perf_counter() - began < 15  # 1 or 2 seconds, on a busy machine
+        assert time.perf_counter() - began < 15  # 1 or 4 seconds, on a busy machine
 
 
 def test_a_byte_now_and_then_does_not_help(limited: Running) -> None:

@@ -39,7 +39,7 @@ def test_numbers_must_ascend():
 
 def test_a_million_impressions_are_small_and_fast():
     n = 1_000_000
-    began = time.perf_counter()
+    began = time.process_time()
     waiting = WaitingImpressions()
     for seq in range(n):
         waiting.add(seq, seq / 2500)
@@ -57,7 +57,7 @@ def test_a_million_impressions_are_small_and_fast():
             waiting.remove(seq)
     assert 350_000 < len(waiting) < 370_000
     assert waiting.nbytes < 17 * n / 2, "memory is given back"
-    assert time.perf_counter() - began < 20, "it takes 3 s"
+    assert time.process_time() - began < 20, "it takes 3 s"
 
 
 def test_one_long_window_does_not_slow_down_the_others():
@@ -67,8 +67,8 @@ def test_one_long_window_does_not_slow_down_the_others():
     for seq in range(1, 100_000):
         waiting.add(seq, 0.0)
         waiting.remove(seq)
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(100):
         assert waiting.due(-1.0) == []
         assert 99_999 not in waiting
-    assert time.perf_counter() - began < 0.5
+    assert time.process_time() - began < 0.5

@@ -166,11 +166,10 @@ class PostgresStore(SharedStore):
         self.last = max(self.last, seq)
 
     def put_snapshots(self, snapshots: Sequence[Snapshot], gone: Sequence[str] = (), *, before: int = LAST) -> None:
+        # in one order everywhere: services that write the same rows in different ones would wait for each other
         latest: dict[bytes, Snapshot] = {}
-        for snapshot in snapshots:
-            name = snapshot.name.encode()
-            if name not in latest or latest[name].seq <= snapshot.seq:
-                latest[name] = snapshot
+        for snapshot in sorted(snapshots, key=lambda it: (it.name.encode(), it.seq)):
+            latest[snapshot.name.encode()] = snapshot
         rows = (
             [*latest], [query_key(s.name) for s in latest.values()],
             [arm_key(s.name) for s in latest.values()], [s.seq for s in latest.values()],
@@ -182,7 +181,10 @@ class PostgresStore(SharedStore):
             " ON CONFLICT (name) DO UPDATE SET seq = excluded.seq, crc = excluded.crc, body = excluded.body"
             " WHERE snapshots.seq <= excluded.seq"
         )
-        delete = self._sql("DELETE FROM {schema}.snapshots WHERE name = ANY(%b::bytea[]) AND seq < %s")
+        delete = self._sql(
+            "DELETE FROM {schema}.snapshots WHERE name IN (SELECT name FROM {schema}.snapshots"
+            " WHERE name = ANY(%b::bytea[]) AND seq < %s ORDER BY name FOR UPDATE)"
+        )
 
         def put(connection: Connection[Any]) -> None:
             with connection.transaction():

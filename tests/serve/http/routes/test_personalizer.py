@@ -476,9 +476,9 @@ def test_keys_are_sent_as_to_personalizer(tmp_path_factory: pytest.TempPathFacto
 
 def _in_the_end(loop: Loop, steps: int = 1) -> tuple[int, int]:
     """What was learnt, once there is something."""
-    for _ in range(200):
+    for _ in range(600):
         learnt = loop.learnt()
         if learnt[0] >= steps:
             return learnt
         time.sleep(0.05)
-    raise AssertionError(f"nothing was learnt in ten seconds: {loop.state()}")
+    raise AssertionError(f"nothing was learnt in half a minute: {loop.state()}")

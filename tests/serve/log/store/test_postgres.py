@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import os
 import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
 
+import psycopg
 import pytest
 
-from driftrank.serve.log.store.base import LogCut, StoreError, StoreTooNew, StoreUnknown, open_reader, open_store
+from driftrank.serve.log.store.base import (
+    LogCut,
+    Snapshot,
+    StoreError,
+    StoreTooNew,
+    StoreUnknown,
+    open_reader,
+    open_store,
+)
 from driftrank.serve.log.store.postgres import PostgresStore
 from driftrank.serve.log.store.postgres_connection import Address
 from driftrank.serve.log.store.shared import NewEntry
@@ -105,6 +116,27 @@ def test_a_forgotten_entry_is_no_cut(bench):
         store.forget(2)
         store._writer._disconnect()
         assert store.follow(1) == []
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["put", "dropped"])
+def test_services_that_write_the_same_snapshots_do_not_wait_for_each_other(bench, postgres, gone):
+    """Both lock the rows in one order, in whichever they are given. Else the database ends one after a second."""
+    names = ["q/default/a", "q/default/b"]
+    rows = f"SELECT 1 FROM {bench.schema}.snapshots WHERE name = %s FOR UPDATE NOWAIT"
+    waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE %s"
+    with bench.open() as store, ThreadPoolExecutor(1) as pool, psycopg.connect(postgres.conninfo) as other:
+        store.put_snapshots([Snapshot(name, 1, b"x") for name in names])
+        other.execute(rows, (names[0].encode(),))
+        snapshots = [] if gone else [Snapshot(name, 2, b"y") for name in names[::-1]]
+        writing = pool.submit(store.put_snapshots, snapshots, names[::-1] if gone else (), before=2)
+        for _ in range(3000):
+            if postgres.run(waits, f"%{bench.schema}%"):
+                break
+            time.sleep(0.01)
+        other.execute(rows, (names[1].encode(),))  # raises if the writer has it
+        other.rollback()
+        writing.result(30)
+        assert [store.get_snapshot(name) is None for name in names] == [gone, gone]
 
 
 def test_long_ids_keep_their_identity(bench):
