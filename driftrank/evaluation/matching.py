@@ -66,9 +66,9 @@ class Matching:
     half_life: float | None = None  #: seconds after which a list counts half; None: all count as much
 
     def decay(self, moment: Floats) -> Floats:
-        """(n,) by how much lists count."""
+        """(n,) by how much lists count; never 0, which is for rows that do not."""
         assert self.half_life is not None
-        counts: Floats = np.exp2((moment - self.last) / self.half_life)
+        counts: Floats = np.maximum(np.exp2((moment - self.last) / self.half_life), 1e-300)
         return counts
 
     def batch(self, rows: MatchedRows) -> Batch:

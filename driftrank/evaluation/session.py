@@ -150,7 +150,7 @@ class _Measured:
 
     def _possible(self) -> Refusal | None:
         """The reason to refuse everything, if the target's lists were often not possible."""
-        share = self.sums.undefined / max(self.sums.undefined + self.sums.by_query[0].sum(), 1)
+        share = self.sums.undefined / max(self.sums.rows, 1)
         if share <= _UNDEFINED:
             return None
         text = f"In {share:.1%} of the lists an item of the target was no candidate; at most {_UNDEFINED:.0%} may be."

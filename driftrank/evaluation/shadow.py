@@ -89,9 +89,10 @@ class Learners:
         how: dict[str, Any] = {"now": logged.moment}
         if self.shared is not None:
             how["ordered"] = False
-        if logged.candidates is None:
+        known = self.rows.labels.numbers[logged.code]
+        offered = [item for item in dict.fromkeys(logged.candidates or ()) if item in known]
+        if not offered:  # nothing is stated of what could have been shown
             return learner.rank(**how)
-        offered = [item for item in logged.candidates if item in self.rows.labels.numbers[logged.code]]
         return learner.rank(offered, k=min(self.rows.k, len(offered)), **how)
 
     def greedy(self, code: int) -> list[Any]:

@@ -25,7 +25,8 @@ class Sums:
     common: dict[str, Floats]  #: (now, window, bucket)
     largest: Floats  #: (now,) the largest stopped weight of a list
     by_query: Floats  #: (2, query) lists, sum of stopped weights
-    undefined: int = 0  #: lists that do not count, since the target's was not possible
+    rows: int = 0  #: of all batches
+    undefined: int = 0  #: those that do not count, since the target's list was not possible
 
     @classmethod
     def of(cls, batches: Iterable[Batch], estimators: Mapping[str, Estimator], cells: Cells, queries: int) -> Sums:
@@ -33,7 +34,7 @@ class Sums:
         columns: dict[str, Floats] = {}
         common = {name: np.zeros(cells.count) for name in _COMMON}
         largest, by_query = np.zeros(2), np.zeros((2, queries))
-        undefined = 0
+        count = undefined = 0
         for batch in batches:
             for key, estimator in estimators.items():
                 rows = estimator.columns(batch)
@@ -45,11 +46,14 @@ class Sums:
             for side in range(2):
                 own = batch.stopped[now == bool(side)]
                 largest[side] = max(largest[side], own.max(initial=0.0))
+            count += len(batch.lists)
             undefined += int((batch.lists == 0).sum())
             by_query[0] += added(batch.query, batch.lists, queries)
             by_query[1] += added(batch.query, batch.stopped, queries)
         shaped = {key: value.reshape(*cells.shape, -1) for key, value in columns.items()}
-        return cls(cells, shaped, {k: v.reshape(cells.shape) for k, v in common.items()}, largest, by_query, undefined)
+        return cls(
+            cells, shaped, {k: v.reshape(cells.shape) for k, v in common.items()}, largest, by_query, count, undefined
+        )
 
     def merge(self, other: Sums) -> Sums:
         """The sums of both."""
@@ -57,8 +61,8 @@ class Sums:
         columns |= {key: self.columns[key] + other.columns[key] for key in self.columns.keys() & other.columns.keys()}
         common = {key: value + other.common[key] for key, value in self.common.items()}
         largest = np.maximum(self.largest, other.largest)
-        by_query, undefined = self.by_query + other.by_query, self.undefined + other.undefined
-        return Sums(self.cells, columns, common, largest, by_query, undefined)
+        rows, undefined = self.rows + other.rows, self.undefined + other.undefined
+        return Sums(self.cells, columns, common, largest, self.by_query + other.by_query, rows, undefined)
 
     def scope(self, now: bool) -> Scope:
         """The sums over the whole log, or over the lists since the last change of their queries."""
