@@ -40,7 +40,6 @@ from benchmarks.evaluation_coverage import WORLDS, World, drawn_world, generator
 from driftrank.evaluation.base import Batch, known_estimators  # noqa: E402
 from driftrank.evaluation.rows import LogRows  # noqa: E402
 from driftrank.evaluation.shadow import best_now  # noqa: E402
-from driftrank.evaluation.sums import Sums  # noqa: E402
 from tests.evaluation.worlds import ALPHA, CHANGED, LISTS, QUERIES, Drawn, K, L, write  # noqa: E402
 
 # -- the click model -----------------------------------------------------------------------------------------------
@@ -82,7 +81,7 @@ def scale(lists: int, queries: int, folder: Path | None) -> None:
             check_log(rows)
             clock.print("checks")
             target = rows.fixed_target(best_now(rows))
-            found = Sums.of(rows.batches(target), known_estimators(), rows.cells, len(rows.queries))
+            found = rows.sums(target, known_estimators())
             clock.print("one target, all estimators")
         scope = found.scope(False)
         for key, estimator in known_estimators().items():

@@ -66,6 +66,8 @@ CheckpointsOption = Annotated[int, typer.Option("--checkpoints", metavar="C", he
 DeviceOption = Annotated[
     str, typer.Option("--device", metavar="cpu|cuda|cluster", help="Where to compute; changes no number.")
 ]
+#: of commands that read a log
+LogDeviceOption = Annotated[str, typer.Option("--device", metavar="cpu|cluster", help="Where to count the log.")]
 ThreadsOption = Annotated[
     int | None, typer.Option("--threads", metavar="T", help="Cores to use with --device cpu.", show_default="all")
 ]

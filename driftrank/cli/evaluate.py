@@ -36,6 +36,9 @@ ValueOption = Annotated[str, typer.Option(metavar="shadow|frozen|online", help="
 ReplayOption = Annotated[str, typer.Option(metavar="labels|lists", help="The replay for --value-of online.")]
 ObjectiveOption = Annotated[str, typer.Option(metavar="any|clicks", help="A click or none, or their number.")]
 EstimatorOption = Annotated[str, typer.Option(metavar="NAME|ladder", help="The estimator; ladder shows all.")]
+HalfLifeOption = Annotated[
+    str | None, typer.Option(metavar="7d", help="The time after which a list counts half.", show_default="none")
+]
 SinceOption = Annotated[
     str | None, typer.Option(metavar="TIME|7d", help="Only lists from this time on.", show_default="all")
 ]
@@ -79,6 +82,7 @@ def evaluate(
     clip: ClipOption = None,
     k: KOption = None,
     since: SinceOption = None,
+    half_life: HalfLifeOption = None,
     windows: WindowsOption = 20,
     changes: ChangesOption = 100,
     level: LevelOption = 0.95,
@@ -90,6 +94,8 @@ def evaluate(
     target: TargetOption = "target",
     from_sums: FromSumsOption = None,
     columns: o.ColumnsOption = None,
+    device: o.LogDeviceOption = "cpu",
+    address: o.AddressOption = None,
     seed: o.SeedOption = 0,
     report: ReportOption = None,
     json: o.JsonOption = False,
@@ -105,13 +111,15 @@ def evaluate(
     Its online value, by a replay in which it runs by itself, has it: by labels of items (assumes the cascade model), or
     by the lists that it would have shown (needs a log of random lists, and users who do not change).
 
-    Estimators: dr (doubly robust), prefix, product-limit, published, list, self-normalised, direct.
+    Estimators: dr (doubly robust), prefix, product-limit, published, list, self-normalised, direct; for research also
+    auto, a choice between forms of dr and direct, without an interval.
 
     \b
     driftrank evaluate log.parquet --policy CascadeRegimeTS --policy CascadeSWUCB:window=24h
     driftrank evaluate log.parquet --rankings tuesday.csv --best-now --estimator ladder
     driftrank evaluate log.parquet --rankings new.json --since 7d --always-valid --json
     driftrank evaluate log.parquet --policy PriorRegimeTS --report out/evaluation
+    driftrank evaluate 'logs/*.parquet' --rankings new.json --device cluster --address tcp://10.0.0.7:8786
     driftrank evaluate --print-sql --k 3 --dialect bigquery --table shop.clicks --target shop.lists
     driftrank evaluate --from-sums sums.parquet
     """
@@ -138,6 +146,7 @@ def evaluate(
         open_log(log, columns_of(columns)), targets, against=against, k=k, value_of=value_of, objective=objective,
         estimator="dr" if estimator == "ladder" else estimator, level=level, since=_time(since), windows=windows,
         interval=interval, changes=changes, propensities=propensities, replay=replay, seed=seed, clip=clip,
+        device=device, address=address, half_life=_time(half_life),
     )  # fmt: skip
     if json:
         from driftrank.cli._output import show_json

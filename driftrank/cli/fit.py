@@ -62,7 +62,6 @@ DeltaOption = Annotated[
     float, typer.Option(metavar="P", help="With --drift: probability of a false change per query, at most.")
 ]
 WindowsOption = Annotated[int, typer.Option(metavar="W", help="With --report: windows of attraction over time.")]
-DeviceOption = Annotated[str, typer.Option(metavar="cpu|cluster", help="Where to count the log.")]
 FromStatsOption = Annotated[
     list[Path] | None,
     typer.Option(metavar="FILE", help="Statistics instead of a log, from --print-sql or --save-stats; repeatable."),
@@ -90,7 +89,7 @@ def fit(
     delta: DeltaOption = 0.01,
     windows: WindowsOption = 20,
     columns: o.ColumnsOption = None,
-    device: DeviceOption = "cpu",
+    device: o.LogDeviceOption = "cpu",
     address: o.AddressOption = None,
     from_stats: FromStatsOption = None,
     save_stats: SaveStatsOption = None,

@@ -28,6 +28,7 @@ from ..wire import (
     RankRequest,
     RankResponse,
     SeriesState,
+    ShadowState,
     WarmRow,
     route_in,
     route_of,
@@ -282,6 +283,11 @@ class AsyncClient(Core):
         """The arms of a ranker and their comparison; by default of this client's."""
         path = f"{calls.ranker_path(self.name if name is None else name)}/experiment"
         return await self._send(Call("GET", path, ExperimentState))
+
+    async def shadow(self, name: str | None = None) -> ShadowState:
+        """The value of what the policy of a ranker in mode shadow would have shown; by default of this client's."""
+        path = f"{calls.ranker_path(self.name if name is None else name)}/shadow"
+        return await self._send(Call("GET", path, ShadowState))
 
     async def overview(self) -> Overview:
         """The rankers that this key has access to at a glance, and the service with a key to all of them."""

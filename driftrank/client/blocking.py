@@ -64,6 +64,7 @@ class Client(Core):
     all_operations = _blocking(AsyncClient.all_operations)
     undo = _blocking(AsyncClient.undo)
     experiment = _blocking(AsyncClient.experiment)
+    shadow = _blocking(AsyncClient.shadow)
     overview = _blocking(AsyncClient.overview)
     series = _blocking(AsyncClient.series)
     query_lists = _blocking(AsyncClient.query_lists)

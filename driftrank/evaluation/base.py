@@ -103,6 +103,11 @@ class Estimator(ABC):
     weighs: ClassVar[bool] = True
 
     @property
+    def name(self) -> str:
+        """Of its sums: the key, and settings if they are not the default."""
+        return self.key
+
+    @property
     def clipped(self) -> bool:
         """True if large weights are left out. Its second column is then their sum; no interval holds its error."""
         return False

@@ -83,7 +83,7 @@ def check_log(rows: LogRows) -> LogChecks:
     found = [_propensities(rows, shown), *_kind(rows.kind), _fixed(rows, shown)]
     if rows.weighs and rows.kind == "conditional":
         found.append(_wrong_propensities(labels, rows))
-    found += [_top_down(rows), _misfit(labels), _calibration(rows), _users(rows)]
+    found += [_top_down(rows), _misfit(labels), _calibration(rows), _users(rows), _candidates(rows)]
     return LogChecks(tuple(found))
 
 
@@ -104,12 +104,16 @@ def _shown(rows: LogRows) -> _Shown:
         "propensities IS NULL OR len(propensities) < shown OR NOT coalesce(list_min(propensities[1:shown]) > 0"
         " AND list_max(propensities[1:shown]) <= 1 + 1e-9, false)"
     )
-    got = rows.connection.execute(
-        "SELECT count(*) AS n, min(h) = max(h) AS single, sum(invalid) AS invalid, sum(wrong) AS wrong"
-        f" FROM (SELECT code, {rows.slice_of_time(slices)} AS slice, hash(ranking[1:{rows.k}]) AS h,"
+    lists = (
+        f"SELECT code, {rows.slice_of_time(slices)} AS slice, hash(ranking[1:{rows.k}]) AS h,"
         " CASE WHEN list_max(clicks) > len(ranking) OR list_min(clicks) < 1 THEN 1 ELSE 0 END AS wrong,"
-        f" CASE WHEN {bad} THEN 1 ELSE 0 END AS invalid FROM ({rows.rows()})) GROUP BY code, slice"
-    ).fetchnumpy()
+        f" CASE WHEN {bad} THEN 1 ELSE 0 END AS invalid FROM ({rows.rows()})"
+    )
+    counts = {
+        "n": "count(*)", "low": "min(h)", "high": "max(h)", "invalid": "sum(invalid)", "wrong": "sum(wrong)",
+    }  # fmt: skip
+    with rows.scan.grouped(lists, ("code", "slice"), counts) as groups:
+        got = rows.connection.execute(f"SELECT n, low = high AS single, invalid, wrong FROM {groups}").fetchnumpy()
     if np.asarray(got["wrong"]).sum():
         raise ValueError(f"{rows.log.source}: a click beyond the end of its list; see driftrank log check")
     n, single = np.asarray(got["n"], float), np.asarray(got["single"], bool)
@@ -209,11 +213,14 @@ def _top_down(rows: LogRows) -> Check:
     if not parts:
         return Check(code, None, "Lists of one item cannot show whether users read from the top.")
     kept = max(1, min(rows.cells.buckets, round(rows.cells.buckets * _SAMPLE / rows.lists)))
-    got = rows.connection.execute(
+    pairs = (
         f"WITH sampled AS MATERIALIZED (SELECT segment, ranking, shown, first FROM ({rows.rows()})"
-        f" WHERE bucket < {kept}) SELECT k, dense_rank() OVER (ORDER BY k, segment, item) AS stratum, count(*) AS n,"
-        f" sum(c) AS clicks FROM ({' UNION ALL '.join(parts)}) GROUP BY k, segment, item, below"
-    ).fetchnumpy()
+        f" WHERE bucket < {kept}) {' UNION ALL '.join(parts)}"
+    )
+    with rows.scan.grouped(pairs, ("k", "segment", "item", "below"), {"n": "count(*)", "clicks": "sum(c)"}) as groups:
+        got = rows.connection.execute(
+            f"SELECT k, dense_rank() OVER (ORDER BY k, segment, item) AS stratum, n, clicks FROM {groups}"
+        ).fetchnumpy()
     k, stratum, n, clicks = (np.asarray(got[name]) for name in ("k", "stratum", "n", "clicks"))
     tests = [homogeneity(stratum[k == at], n[k == at], clicks[k == at]) for at in np.unique(k)]
     p = [test for test in tests if not math.isnan(test)]
@@ -246,18 +253,23 @@ def _misfit(labels: Labels) -> Check:
 def _calibration(rows: LogRows) -> Check:
     """The model's value of the logged lists against their clicks."""
     kept = max(1, min(rows.cells.buckets, round(rows.cells.buckets * _CALIBRATION / rows.lists)))
-    [(mean, spread, n)] = rows.connection.execute(
-        "WITH known AS (SELECT segment, item, sum(clicks) / sum(looks) AS alpha FROM labels GROUP BY ALL"
-        " HAVING sum(looks) > 0), sampled AS MATERIALIZED (SELECT row_number() OVER () AS row, segment, shown, first,"
+    known = "SELECT segment, item, sum(clicks) / sum(looks) AS alpha FROM labels GROUP BY ALL HAVING sum(looks) > 0"
+    rows.scan.add("known", rows.connection.sql(known).to_arrow_table())
+    apart = (
+        "WITH sampled AS MATERIALIZED (SELECT row_number() OVER () AS row, segment, shown, first,"
         f" ranking[1:{rows.k}] AS ranking FROM ({rows.rows()}) WHERE bucket < {kept}), valued AS"
         " (SELECT row, product(1 - alpha) AS keep, count(*) = any_value(shown) AS complete, any_value(first) AS first"
         " FROM (SELECT row, segment, shown, first, unnest(ranking) AS item FROM sampled) JOIN known"
         " USING (segment, item) GROUP BY row)"
-        f" SELECT avg(d), stddev_samp(d), count(d) FROM (SELECT 1 - keep - CAST(first <= {rows.k} AS INTEGER) AS d"
-        " FROM valued WHERE complete)"
-    ).fetchall()
-    if not n or spread is None:
+        f" SELECT 1 - keep - CAST(first <= {rows.k} AS INTEGER) AS d FROM valued WHERE complete"
+    )
+    with rows.scan.grouped(apart, (), {"n": "count(d)", "total": "sum(d)", "squares": "sum(d * d)"}) as groups:
+        [(n, total, squares)] = rows.connection.execute(f"SELECT * FROM {groups}").fetchall()
+    if n < 2:
         return Check("uncalibrated", None, "The click model knows no logged list whole.")
+    n = int(n)
+    mean = total / n
+    spread = math.sqrt(max(squares - n * mean**2, 0.0) / (n - 1))
     error = spread / math.sqrt(n)
     numbers = {"off": mean, "error": error}
     if abs(mean) > 3 * error and abs(mean) > 0.002:
@@ -271,6 +283,13 @@ def _users(rows: LogRows) -> Check:
         return Check("clusters", True, f"Users are the unit of intervals, in {rows.cells.buckets} buckets.")
     text = "No column user: lists are taken as independent. Users who return make errors larger."
     return Check("clusters", None, text)
+
+
+def _candidates(rows: LogRows) -> Check:
+    if rows.offers:
+        return Check("candidates", True, "Lists have their candidates.")
+    text = "No column candidates: all items that were shown for a query are taken as candidates of all its lists."
+    return Check("candidates", None, text)
 
 
 def homogeneity(stratum: NDArray[Any], n: NDArray[Any], clicks: NDArray[Any]) -> float:

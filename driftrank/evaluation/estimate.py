@@ -44,6 +44,7 @@ class Estimate:
     mean_weight: float | None = None
     refused: tuple[Refusal, ...] = ()
     bounds: tuple[float, float] | None = None  #: by the click model, if items are hardly known
+    chosen: str | None = None  #: the estimator that was chosen, of "auto": there is no interval
     left_to_model: float | None = None  #: mean weight that was left out, if weights are clipped: there is no interval
     replicates: Replicates | None = field(default=None, repr=False, compare=False)
 
@@ -56,6 +57,8 @@ class Estimate:
         }  # fmt: skip
         if self.bounds is not None:
             out["bounds"] = list(self.bounds)
+        if self.chosen is not None:
+            out["chosen"] = self.chosen
         if self.left_to_model is not None:
             out["left_to_model"] = self.left_to_model
         return out
@@ -77,6 +80,7 @@ class How:
     level: float = 0.95
     interval: str = "normal"
     objective: str = "any"
+    decays: bool = False  #: True if old lists count less
 
 
 def estimate(
@@ -95,15 +99,16 @@ def estimate(
     about |= {"effective": effective, "mean_weight": weights.value}
     refused += overlap(weights, queries)
     thin = effective < ENOUGH or largest > _LARGEST
-    bounded = estimator.assumes == "A1" and how.objective == "any"  # rewards times weights that are added up
+    # rewards times weights that are added up
+    bounded = estimator.assumes == "A1" and how.objective == "any" and not how.decays
     if thin and not (bounded and effective >= LEAST):
         refused.append(few(scope.lists, effective, largest))
     if refused:
         return Estimate(**about, refused=tuple(refused))
     found = scope.replicates(estimator)
     if estimator.clipped:
-        left = float(scope.columns[estimator.key][..., 1].sum() / scope.lists)
-        return Estimate(**about, value=float(np.clip(found.value, 0, 1)), left_to_model=left)
+        left = float(scope.columns[estimator.name][..., 1].sum() / scope.lists)
+        return Estimate(**about, value=float(np.clip(found.value, 0, 1)), error=found.error, left_to_model=left)
     kind = "empirical-bernstein" if thin else how.interval
     if kind == "empirical-bernstein" and not bounded:
         kind = "always-valid"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from driftrank.evaluation.base import Floats, added
 
 if TYPE_CHECKING:
-    import duckdb
+    from driftrank.logs.count.scan import Scan
 
 #: clicks and looks that are added to the labels of an item, for hazards of the doubly robust estimators
 PRIOR = (0.5, 2.0)
@@ -135,18 +135,20 @@ def bounds(labels: Labels, shown: ShownLists) -> tuple[float, float]:
     return float(shown.lists @ low / total), float(shown.lists @ high / total)
 
 
-def read_labels(connection: duckdb.DuckDBPyConnection, rows: str, numbered: Numbered) -> Labels:
-    """Count the labels of a log."""
-    K = numbered.k
-    connection.execute(
-        "CREATE TABLE labels AS SELECT code, segment, fold, item, place, count(*) AS shown,"
-        " count_if(place <= first) AS looks, count_if(place = first) AS clicks,"
-        " sum(CASE WHEN valid THEN 1 / p END) AS inverse, sum(CASE WHEN valid THEN 1 / (p * p) END) AS squares"
-        " FROM (SELECT *, p > 0 AND p <= 1 + 1e-9 AS valid"
+def read_labels(scan: Scan, rows: str, numbered: Numbered) -> Labels:
+    """Count the labels of a log; they are also in the table ``labels`` of the connection."""
+    K, connection = numbered.k, scan.connection
+    placed = (
+        "SELECT *, p > 0 AND p <= 1 + 1e-9 AS valid"
         f" FROM (SELECT code, segment, bucket % 2 AS fold, first, unnest(ranking[1:{K}]) AS item,"
-        f" unnest(propensities[1:{K}]) AS p, generate_subscripts(ranking[1:{K}], 1) AS place FROM ({rows})))"
-        " GROUP BY ALL"
+        f" unnest(propensities[1:{K}]) AS p, generate_subscripts(ranking[1:{K}], 1) AS place FROM ({rows}))"
     )
+    counts = {
+        "shown": "count(*)", "looks": "count_if(place <= first)", "clicks": "count_if(place = first)",
+        "inverse": "sum(CASE WHEN valid THEN 1 / p END)", "squares": "sum(CASE WHEN valid THEN 1 / (p * p) END)",
+    }  # fmt: skip
+    with scan.grouped(placed, ("code", "segment", "fold", "item", "place"), counts) as groups:
+        connection.execute(f"CREATE TABLE labels AS SELECT * FROM {groups}")
     names: list[list[Any]] = [[] for _ in numbered.queries]
     for code, item in connection.execute("SELECT DISTINCT code, item FROM labels ORDER BY code, item").fetchall():
         names[code].append(item)

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from driftrank.evaluation.base import Floats
+from driftrank.evaluation.matching import FixedTarget
 from driftrank.evaluation.planning import lists_for, robust_variance, softmax_propensities
-from driftrank.evaluation.rows import FixedTarget, LogRows
+from driftrank.evaluation.rows import LogRows
 from driftrank.evaluation.targets import Rankings
 from driftrank.logs.log import Log, open_log
 

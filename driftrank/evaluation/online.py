@@ -123,7 +123,7 @@ def _simulated(rows: LogRows, policy: Policy, queues: _Queues, pace: int, seed: 
         seen[logged.code] += 1
         if t % pace:
             continue
-        ranking = list(learners.rank(logged.code, logged.moment))[: len(logged.items)]
+        ranking = list(learners.rank(logged))[: len(logged.items)]
         clicks = _clicks(queues, logged.code, ranking, t)
         if clicks is None:
             dry += 1
@@ -165,7 +165,7 @@ def by_lists(rows: LogRows, policy: Policy, checks: LogChecks, how: How, seed: i
     learners, key = Learners(rows, policy, seed), run_key(seed, "driftrank.evaluation.list-replay", 0)
     rewards: list[float] = []
     for number, logged in enumerate(in_order(rows)):
-        ranking = list(learners.rank(logged.code, logged.moment))[: len(logged.items)]
+        ranking = list(learners.rank(logged))[: len(logged.items)]
         if ranking != logged.items or not logged.propensities:
             continue
         p = math.prod(logged.propensities)

@@ -6,54 +6,34 @@ even buckets are two *folds*: what a model says of a row comes from the other fo
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+import math
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from driftrank.evaluation.base import Batch, Floats, prefix_weights, target_rest
+from driftrank.evaluation.base import Estimator
 from driftrank.evaluation.cells import FOLDS, Cells
 from driftrank.evaluation.labels import Labels, ShownLists, read_labels
+from driftrank.evaluation.matching import FixedRows, FixedTarget, Matching, fixed_sums, target_table
+from driftrank.evaluation.sums import Sums
 from driftrank.logs.changes import QueryDrift
+from driftrank.logs.count.scan import Scan
 from driftrank.logs.log import Log
 
 if TYPE_CHECKING:
-    import duckdb
-
-_BATCH = 1 << 17
+    from driftrank.engine.cluster.cluster import Cluster
 
 
-@dataclass(frozen=True, eq=False)
-class FixedTarget:
-    """A target that shows one list per query: by fold, code of the query and position, the item's number in the query.
+class Logged(NamedTuple):
+    """The logged lists."""
 
-    -1 is an item that was never shown, -2 a position below the end of the list; a query without a list has only these.
-    """
-
-    items: NDArray[np.int64]
-    names: Sequence[Sequence[Sequence[Any]]]  #: the items themselves, by fold and code
-
-
-@dataclass(frozen=True, eq=False)
-class MatchedRows:
-    """Rows beside the one list that a target shows for each."""
-
-    query: NDArray[np.int64]  #: (n,) code
-    cell: NDArray[np.int64]  #: (n,)
-    shown: NDArray[np.int64]  #: (n,) positions of the shorter of both lists
-    first: NDArray[np.int64]  #: (n,) position of the first click
-    matched: NDArray[np.int64]  #: (n,) how many items from the top are those of the target
-    propensities: Floats  #: (n, K)
-    hazard: Floats  #: (n, K) of the target's items
-    attraction: Floats  #: (n, K) the same by all labels, without a prior
-    mask: NDArray[np.int64]  #: (n,) bit k - 1 is a click at k; for the number of clicks
-
-    def only(self, those: NDArray[np.bool_]) -> MatchedRows:
-        return MatchedRows(**{f.name: getattr(self, f.name)[those] for f in dataclasses.fields(self)})
+    reward: float  #: the mean
+    reward_now: float  #: of lists since the last change of their query
+    lists: float  #: if old ones count less, fewer than there are
 
 
 class LogRows(AbstractContextManager["LogRows"]):
@@ -69,6 +49,10 @@ class LogRows(AbstractContextManager["LogRows"]):
         Windows of equal time.
     propensities
         Their kind: ``"conditional"``, ``"marginal"`` or ``"list"``.
+    cluster
+        An open cluster, whose workers read a file each; None: this process reads them all.
+    half_life
+        Seconds after which a list counts half; None: all count as much.
     """
 
     def __init__(
@@ -79,16 +63,18 @@ class LogRows(AbstractContextManager["LogRows"]):
         drifts: Sequence[QueryDrift] = (),
         windows: int = 20,
         propensities: str = "conditional",
+        cluster: Cluster | None = None,
+        half_life: float | None = None,
     ) -> None:
         self.log, self.k, self.objective, self.cells = log, k, objective, Cells(windows)
-        self.kind = propensities
+        self.kind, self.half_life = propensities, half_life
         self.weighs = "propensities" in log.types
         self.users = "user" in log.types
-        self.connection: duckdb.DuckDBPyConnection = log.connect()
-        self.connection.execute("SET preserve_insertion_order = false")  # less memory
-        self._first, self._last = _seconds(log, self.connection)
+        self.offers = "candidates" in log.types
+        self.scan = Scan(log, cluster)
+        self.connection = self.scan.connection
         self._number_queries(drifts)
-        self.labels: Labels = read_labels(self.connection, self.rows(), self)
+        self.labels: Labels = read_labels(self.scan, self.rows(), self)
 
     def __exit__(self, *_: object) -> None:
         self.connection.close()
@@ -101,14 +87,16 @@ class LogRows(AbstractContextManager["LogRows"]):
         import pyarrow as pa
 
         log = self.log
-        found = self.connection.execute(
-            f"SELECT query, count(*), max(time) FROM {log.relation} WHERE len(ranking) > 0 GROUP BY 1 ORDER BY 1"
-        ).fetchall()
+        shown = f"SELECT query, time, {self._moment} AS moment FROM log_rows WHERE len(ranking) > 0"
+        ends = {"lists": "count(*)", "latest": "max(time)", "first": "min(moment)", "last": "max(moment)"}
+        with self.scan.grouped(shown, ("query",), ends) as groups:
+            found = self.connection.execute(f"SELECT * FROM {groups} ORDER BY query").fetchall()
         if not found:
             raise ValueError(f"{log.source}: has no list with items")
         self.queries = [query for query, *_ in found]
-        self.lists_of = np.array([lists for _, lists, _ in found], np.int64)  #: by query
+        self.lists_of = np.array([row[1] for row in found], np.int64)  #: by query
         self.lists = int(self.lists_of.sum())
+        self._first, self._last = float(min(row[3] for row in found)), float(max(row[4] for row in found))
         self.code_of: Mapping[Any, int] = {query: code for code, query in enumerate(self.queries)}
         changes: list[list[Any]] = [[] for _ in self.queries]
         for drift in drifts:
@@ -131,38 +119,51 @@ class LogRows(AbstractContextManager["LogRows"]):
                 "changes": pa.array(changes, pa.list_(clock)),
             }
         )
-        self.connection.register("given_queries", table)
-        self.connection.execute("CREATE TABLE numbered_queries AS SELECT * FROM given_queries")
+        self.scan.add("numbered_queries", table)
+
+    @property
+    def _moment(self) -> str:
+        """The SQL of a time in seconds."""
+        return "epoch(time)" if self.log.types["time"] == "TIMESTAMP" else "CAST(time AS DOUBLE)"
+
+    @property
+    def matching(self) -> Matching:
+        return Matching(self.k, self.objective, self.weighs, self.cells, self._last, self.half_life)
 
     def rows(self) -> str:
         """The SELECT of the rows: code, segment, now, time, moment (in seconds), win (the window), bucket, shown,
-        first, ranking, clicks, propensities.
+        first, ranking, clicks, propensities, candidates.
         """
         K, windows = self.k, self.cells.windows
-        seconds = "epoch(time)" if self.log.types["time"] == "TIMESTAMP" else "CAST(time AS DOUBLE)"
         # a bucket must not depend on the clicks: hazards come from other buckets
         who = 'CASE WHEN "user" IS NULL THEN hash(file, row) ELSE hash("user") END' if self.users else "hash(file, row)"
         part = "CASE WHEN parts = 1 THEN 0 ELSE len(list_filter(changes, lambda c: c < time)) END"
         given = "propensities" if self.weighs else "CAST(NULL AS DOUBLE[])"
+        offered = f"CAST({'candidates' if self.offers else 'NULL'} AS {self.log.types['ranking']})"
         if self.weighs and self.kind == "list":  # that of the list at its top, so that the product is right
             given = "[CASE WHEN i = 1 THEN propensities[1] ELSE 1.0 END FOR i IN range(1, len(ranking) + 1)]"
         return (
             f"SELECT code, begin + part AS segment, part = parts - 1 AS now, time, moment, ranking, clicks,"
-            f" propensities, {self.slice_of_time(windows)} AS win, bucket, shown,"
+            f" propensities, candidates, {self.slice_of_time(windows)} AS win, bucket, shown,"
             f" CASE WHEN f <= shown THEN f ELSE {K + 1} END AS first"
-            f" FROM (SELECT code, begin, parts, {part} AS part, time, {seconds} AS moment, ranking, clicks,"
-            f" {given} AS propensities, CAST({who} % {self.cells.buckets} AS INTEGER) AS bucket,"
-            f" least(len(ranking), {K}) AS shown, list_min(clicks) AS f"
-            f" FROM {self.log.numbered} JOIN numbered_queries USING (query) WHERE len(ranking) > 0)"
+            f" FROM (SELECT code, begin, parts, {part} AS part, time, {self._moment} AS moment, ranking, clicks,"
+            f" {given} AS propensities, {offered} AS candidates,"
+            f" CAST({who} % {self.cells.buckets} AS INTEGER) AS bucket, least(len(ranking), {K}) AS shown,"
+            f" list_min(clicks) AS f FROM log_rows JOIN numbered_queries USING (query) WHERE len(ranking) > 0)"
         )
 
-    def logged(self) -> tuple[float, float]:
-        """The mean reward of the logged lists, and of those since the last change of each query."""
+    @functools.cached_property
+    def logged(self) -> Logged:
+        """The rewards of the logged lists."""
         clicks = f"len(list_distinct(list_filter(clicks, lambda c: c <= {self.k})))"
         reward = clicks if self.objective == "clicks" else f"CAST(first <= {self.k} AS INTEGER)"
-        sql = f"SELECT avg({reward}), avg({reward}) FILTER (WHERE now) FROM ({self.rows()})"
-        [(whole, now)] = self.connection.execute(sql).fetchall()
-        return float(whole), float("nan") if now is None else float(now)
+        decay = "1" if self.half_life is None else f"power(2, (moment - {self._last!r}) / {self.half_life!r})"
+        rewarded = f"SELECT now, {decay} AS list, list * {reward} AS reward FROM ({self.rows()})"
+        with self.scan.grouped(rewarded, ("now",), {"lists": "sum(list)", "reward": "sum(reward)"}) as groups:
+            found = {row[0]: row[1:] for row in self.connection.execute(f"SELECT * FROM {groups}").fetchall()}
+        lists, total = (sum(float(row[i]) for row in found.values()) for i in range(2))
+        now = found.get(True)
+        return Logged(total / lists, math.nan if now is None else float(now[1]) / float(now[0]), lists)
 
     def slice_of_time(self, count: int) -> str:
         """The SQL of the number of the slice, of so many of equal time, that ``moment`` lies in."""
@@ -203,80 +204,9 @@ class LogRows(AbstractContextManager["LogRows"]):
         flags[self.begin[1:] - 1] = True
         return flags
 
-    def batches(self, target: FixedTarget) -> Iterator[Batch]:
-        """The rows of queries for which the target has a list."""
-        import pyarrow as pa
-
-        K = self.k
-        fold, code = np.nonzero(target.items[:, :, 0] != -2)
-        kind = pa.int64() if self.log.types["ranking"] == "BIGINT[]" else pa.string()
-        columns: dict[str, Any] = {"code": code.astype(np.int32), "fold": fold.astype(np.int32)}
-        chosen = [target.names[f][c] for f, c in zip(fold.tolist(), code.tolist(), strict=True)]
-        for k in range(K):
-            columns[f"t{k + 1}"] = pa.array([x[k] if k < len(x) else None for x in chosen], kind)
-        columns["length"] = np.array([len(x) for x in chosen], np.int32)
-        self.connection.register("target_lists", pa.table(columns))
-        hazard, attraction = self.labels.hazards(target.items, self.begin)
-        match = " ".join(
-            f"WHEN least(shown, length) >= {k} AND ranking[{k}] <> t{k} THEN {k - 1}" for k in range(1, K + 1)
-        )
-        p = ", ".join(f"propensities[{k}] AS p{k}" for k in range(1, K + 1))
-        sql = (
-            f"SELECT code, segment, now, win, bucket, least(shown, length) AS shown, first,"
-            f" CASE {match} ELSE least(shown, length) END AS matched, {p}{self._mask()}"
-            f" FROM ({self.rows()}) JOIN target_lists USING (code) WHERE bucket % {FOLDS} = fold"
-        )
-        for batch in self.connection.sql(sql).to_arrow_reader(_BATCH):
-            yield self._batch(batch, hazard, attraction)
-
-    def _mask(self) -> str:
-        bits = "list_aggregate(list_transform(clicks, lambda c: CAST(1 AS BIGINT) << (c - 1)), 'bit_or')"
-        return f", {f'coalesce({bits}, 0)' if self.objective == 'clicks' else '0'} AS mask"
-
-    def _batch(self, batch: Any, hazard: Floats, attraction: Floats) -> Batch:
-        def column(name: str) -> NDArray[Any]:
-            return np.asarray(batch.column(batch.schema.get_field_index(name)).to_numpy(zero_copy_only=False))
-
-        segment, bucket = column("segment").astype(np.int64), column("bucket").astype(np.int64)
-        propensities = np.column_stack([column(f"p{k}").astype(float) for k in range(1, self.k + 1)])
-        return self.batch(
-            MatchedRows(
-                query=column("code").astype(np.int64),
-                cell=self.cells.number(column("now"), column("win"), bucket),
-                shown=column("shown").astype(np.int64),
-                first=column("first").astype(np.int64),
-                matched=column("matched").astype(np.int64),
-                propensities=propensities,
-                hazard=hazard[bucket % FOLDS, segment],
-                attraction=attraction[bucket % FOLDS, segment],
-                mask=column("mask").astype(np.int64),
-            )
-        )
-
-    def batch(self, rows: MatchedRows) -> Batch:
-        """Rows of a target that shows one list each. Rows with invalid propensities are left out."""
-        positions = np.arange(1, self.k + 1)
-        if self.weighs:
-            with np.errstate(invalid="ignore"):
-                valid = (rows.propensities > 0) & (rows.propensities <= 1 + 1e-9)
-            good = np.all(valid | (positions > rows.shown[:, None]), axis=1)
-            rows = rows if good.all() else rows.only(good)
-        there = positions <= rows.shown[:, None]
-        first = np.where(rows.first <= rows.shown, rows.first, self.k + 1)  # the target's list may be shorter
-        hazard = np.where(there, rows.hazard, 0.0)
-        clicked = first[:, None] == positions
-        if self.objective == "clicks":
-            clicked = ((rows.mask[:, None] >> (positions - 1)) & 1).astype(bool) & there
-        weight = prefix_weights(rows.matched, rows.shown, np.where(there, rows.propensities, 1.0))
-        model = 1 - np.prod(np.where(there, 1 - rows.attraction, 1.0), axis=1)
-        rest = target_rest(hazard)
-        return Batch(first, weight, hazard, rest, model, clicked, self.objective, rows.cell, rows.query)
-
-
-def _seconds(log: Log, connection: duckdb.DuckDBPyConnection) -> tuple[float, float]:
-    at = "epoch(time)" if log.types["time"] == "TIMESTAMP" else "CAST(time AS DOUBLE)"
-    sql = f"SELECT min({at}), max({at}) FROM {log.relation} WHERE len(ranking) > 0"
-    [(first, last)] = connection.execute(sql).fetchall()
-    if first is None:
-        raise ValueError(f"{log.source}: has no list with items")
-    return float(first), float(last)
+    def sums(self, target: FixedTarget, estimators: Mapping[str, Estimator]) -> Sums:
+        """The sums over the rows of queries for which the target has a list."""
+        self.scan.add("target_lists", target_table(target, self.k, self.log.types["ranking"] == "BIGINT[]"))
+        hazards = self.labels.hazards(target.items, self.begin)
+        fixed = FixedRows(self.matching, self.rows(), self.offers, *hazards, estimators, len(self.queries))
+        return functools.reduce(Sums.merge, self.scan.call(fixed_sums, fixed))

@@ -15,7 +15,8 @@ import numpy as np
 from driftrank.evaluation.base import Batch, Floats
 from driftrank.evaluation.cells import FOLDS
 from driftrank.evaluation.labels import PRIOR, ShownLists
-from driftrank.evaluation.rows import LogRows, MatchedRows
+from driftrank.evaluation.matching import MatchedRows
+from driftrank.evaluation.rows import LogRows
 from driftrank.kernels.rng import EVALUATION_RUN
 from driftrank.policies.base import Policy
 from driftrank.policies.learner.learner import Learner
@@ -39,6 +40,7 @@ class LoggedList:
     items: list[Any]  #: at most k
     clicks: list[int]  #: positions, from 1
     propensities: list[float] | None
+    candidates: list[Any] | None = None  #: None: all items of the query
 
     @property
     def first(self) -> int:
@@ -51,7 +53,7 @@ def in_order(rows: LogRows) -> Iterator[LoggedList]:
     k = rows.k
     cursor.execute(
         f"SELECT code, segment, now, win, bucket, moment, ranking[1:{k}], list_filter(clicks, lambda c: c <= shown),"
-        f" propensities[1:{k}] FROM ({rows.rows()}) ORDER BY time, code, ranking, clicks"
+        f" propensities[1:{k}], candidates FROM ({rows.rows()}) ORDER BY time, code, ranking, clicks"
     )
     while found := cursor.fetchmany(_BATCH):
         for row in found:
@@ -81,9 +83,17 @@ class Learners:
             self._learners[code] = learner
         return learner
 
-    def rank(self, code: int, moment: float) -> Sequence[Any]:
-        learner = self.of(code)
-        return learner.rank(now=moment, ordered=False) if self.shared is not None else learner.rank(now=moment)
+    def rank(self, logged: LoggedList) -> Sequence[Any]:
+        """The list that a learner shows for a logged one: of its candidates, as far as they are known."""
+        learner = self.of(logged.code)
+        how: dict[str, Any] = {"now": logged.moment}
+        if self.shared is not None:
+            how["ordered"] = False
+        known = self.rows.labels.numbers[logged.code]
+        offered = [item for item in dict.fromkeys(logged.candidates or ()) if item in known]
+        if not offered:  # nothing is stated of what could have been shown
+            return learner.rank(**how)
+        return learner.rank(offered, k=min(self.rows.k, len(offered)), **how)
 
     def greedy(self, code: int) -> list[Any]:
         """The list with the largest estimates, without exploration."""
@@ -134,7 +144,7 @@ class Shadow:
         learners, hazards = Learners(rows, self.policy, self.seed), _Hazards(rows)
         pending: list[tuple[LoggedList, list[int], Floats, int]] = []
         for shown in in_order(rows):
-            wanted = learners.rank(shown.code, shown.moment)
+            wanted = learners.rank(shown)
             numbers = rows.labels.numbers[shown.code]
             items = [numbers[item] for item in wanted[: len(shown.items)]]
             matched = 0
@@ -165,7 +175,7 @@ class Shadow:
         self.lists.append(ShownLists(items, segment, np.ones(n)))
         lengths = np.array([min(len(shown.items), len(own)) for shown, own, *_ in pending])
         flags = [np.array([getattr(shown, name) for shown in logged]) for name in ("now", "window", "bucket")]
-        return rows.batch(
+        return rows.matching.batch(
             MatchedRows(
                 query=np.array([shown.code for shown in logged]),
                 cell=rows.cells.number(*flags),
@@ -176,6 +186,7 @@ class Shadow:
                 hazard=hazard,
                 attraction=rows.labels.attraction_of(items, segment),
                 mask=mask,
+                moment=None if rows.half_life is None else np.array([shown.moment for shown in logged]),
             )
         )
 

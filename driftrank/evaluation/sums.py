@@ -21,10 +21,12 @@ class Sums:
     """Sums of one target. Those of parts of a log add up (:meth:`merge`)."""
 
     cells: Cells
-    columns: dict[str, Floats]  #: by estimator: (now, window, bucket, m)
+    columns: dict[str, Floats]  #: by name of the estimator: (now, window, bucket, m)
     common: dict[str, Floats]  #: (now, window, bucket)
     largest: Floats  #: (now,) the largest stopped weight of a list
     by_query: Floats  #: (2, query) lists, sum of stopped weights
+    rows: int = 0  #: of all batches
+    undefined: int = 0  #: those that do not count, since the target's list was not possible
 
     @classmethod
     def of(cls, batches: Iterable[Batch], estimators: Mapping[str, Estimator], cells: Cells, queries: int) -> Sums:
@@ -32,6 +34,7 @@ class Sums:
         columns: dict[str, Floats] = {}
         common = {name: np.zeros(cells.count) for name in _COMMON}
         largest, by_query = np.zeros(2), np.zeros((2, queries))
+        count = undefined = 0
         for batch in batches:
             for key, estimator in estimators.items():
                 rows = estimator.columns(batch)
@@ -43,17 +46,23 @@ class Sums:
             for side in range(2):
                 own = batch.stopped[now == bool(side)]
                 largest[side] = max(largest[side], own.max(initial=0.0))
+            count += len(batch.lists)
+            undefined += int((batch.lists == 0).sum())
             by_query[0] += added(batch.query, batch.lists, queries)
             by_query[1] += added(batch.query, batch.stopped, queries)
         shaped = {key: value.reshape(*cells.shape, -1) for key, value in columns.items()}
-        return cls(cells, shaped, {k: v.reshape(cells.shape) for k, v in common.items()}, largest, by_query)
+        return cls(
+            cells, shaped, {k: v.reshape(cells.shape) for k, v in common.items()}, largest, by_query, count, undefined
+        )
 
     def merge(self, other: Sums) -> Sums:
         """The sums of both."""
-        columns = {key: value + other.columns[key] for key, value in self.columns.items()}
+        columns = self.columns | other.columns  # one without lists has no columns
+        columns |= {key: self.columns[key] + other.columns[key] for key in self.columns.keys() & other.columns.keys()}
         common = {key: value + other.common[key] for key, value in self.common.items()}
         largest = np.maximum(self.largest, other.largest)
-        return Sums(self.cells, columns, common, largest, self.by_query + other.by_query)
+        rows, undefined = self.rows + other.rows, self.undefined + other.undefined
+        return Sums(self.cells, columns, common, largest, self.by_query + other.by_query, rows, undefined)
 
     def scope(self, now: bool) -> Scope:
         """The sums over the whole log, or over the lists since the last change of their queries."""
@@ -89,7 +98,7 @@ class Scope:
 
     def replicates(self, estimator: Estimator, window: slice = slice(None)) -> Replicates:
         """The value, and the values without one bucket each; of some windows."""
-        totals = self.columns[estimator.key][window].sum(axis=0)
+        totals = self.columns[estimator.name][window].sum(axis=0)
         lists = self.common["lists"][window].sum(axis=0)
         return _replicates(estimator.value, totals, lists)
 
@@ -170,7 +179,7 @@ def _common(batch: Batch) -> dict[str, Floats]:
     gains = np.where(clicked, batch.stopped, 0.0)
     losses = np.where(clicked, 0.0, batch.stopped)
     return {
-        "lists": batch.lists, "reward": batch.reward, "stopped": batch.stopped, "gains": gains,
+        "lists": batch.lists, "reward": batch.lists * batch.reward, "stopped": batch.stopped, "gains": gains,
         "gain_squares": gains**2, "losses": losses, "loss_squares": losses**2, "full": batch.weight[:, -1],
         "full_squares": batch.weight[:, -1] ** 2,
     }  # fmt: skip

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,9 +15,9 @@ from driftrank.clickmodels.fitting.counts import ListCounts
 from driftrank.clickmodels.fitting.evaluation import Evaluation
 from driftrank.clickmodels.fitting.fit import Fit
 from driftrank.clickmodels.registry import click_model, click_models
-from driftrank.engine.cluster.cluster import Cluster
 from driftrank.logs.changes import QueryDrift
 from driftrank.logs.count.aggregation_sql import COLUMNS
+from driftrank.logs.count.by_file import workers
 from driftrank.logs.count.statistics import Statistics, aggregate, merge
 from driftrank.logs.log import Log
 from driftrank.logs.replay import fitted_queries
@@ -178,7 +177,7 @@ def fit_log(
     kinds = {cls.counts_for(bool(options.get("exact"))) for cls in chosen}
     with (
         chosen_progress(progress, {"counting": 1, **{cls.__name__: 1 for cls in chosen}}) as bar,
-        Cluster(address) if device == "cluster" else nullcontext() as cluster,
+        workers(device, address) as cluster,
     ):
         begin = time.perf_counter()
         where: dict[str, Any] = {"device": device, "cluster": cluster}

@@ -68,6 +68,7 @@ class Log:
     _table: str | None = dataclasses.field(default=None, repr=False)  #: of a DuckDB file
     _lines: bool = dataclasses.field(default=False, repr=False)  #: a column has the line numbers of the text
     _copy: TemporaryFolder | None = dataclasses.field(default=None, repr=False)  #: of a text file
+    _first: int = dataclasses.field(default=0, repr=False)  #: the number of its first file in the log it is a part of
 
     @property
     def relation(self) -> str:
@@ -78,14 +79,19 @@ class Log:
 
     @property
     def numbered(self) -> str:
-        """As :attr:`relation`, with two more columns: ``file``, from 0, and ``row`` (of text: line), from 1."""
+        """As :attr:`relation`, with two more columns: ``file``, from 0, and ``row`` (of text: line), from 1.
+
+        In :meth:`parts` they are those of the whole.
+        """
         if self._table is not None:
             row, table = "row_number() OVER ()", f"driftrank_log.{self._table}"
         else:
             row, table = "file_row_number + 1", _scan(self.files, numbered=True)
         if self._lines:
             row = f"coalesce(line, {row})"
-        file = f"list_position([{', '.join(map(literal, self.files))}], filename) - 1" if len(self.files) > 1 else "0"
+        file = str(self._first)
+        if len(self.files) > 1:
+            file = f"list_position([{', '.join(map(literal, self.files))}], filename) - 1"
         relation = f"(SELECT {self._select}, {file} AS file, {row} AS row FROM {table})"
         return f"(SELECT * FROM {relation} WHERE {' AND '.join(self._where)})" if self._where else relation
 
@@ -161,10 +167,10 @@ class Log:
             return [self]
         parts = []
         with duckdb_connection(self.memory, self.threads) as connection:
-            for file in self.files:
+            for number, file in enumerate(self.files):
                 available = _describe(connection, file, _scan([file]))
                 select = selected(file, available, self._columns, self.types)[1]
-                parts.append(dataclasses.replace(self, files=(file,), _select=select))
+                parts.append(dataclasses.replace(self, files=(file,), _select=select, _first=number))
         return parts
 
     def without_holdout(self) -> Log:

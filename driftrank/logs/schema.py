@@ -12,6 +12,7 @@ device        VARCHAR, may be missing                the device
 propensities  DOUBLE[], may be missing               probabilities of what was shown, of one of three kinds, see below
 position      SMALLINT, may be missing               of a row without its list: the position of its item; else NULL
 arm           VARCHAR, may be missing                of the service: live, shadow, safe, holdout, or the name of an arm
+candidates    as ranking, may be missing             the items that could have been shown; NULL: all of the query
 ============  =====================================  ==================================================================
 
 Propensities are of one kind, which a Parquet file is marked with (key ``driftrank.propensities``):
@@ -29,7 +30,7 @@ import re
 from collections.abc import Mapping
 
 REQUIRED = ("query", "time", "ranking", "clicks")
-OPTIONAL = ("user", "device", "propensities", "position", "arm")
+OPTIONAL = ("user", "device", "propensities", "position", "arm", "candidates")
 COLUMNS = (*REQUIRED, *OPTIONAL)
 
 #: the kinds of propensities
@@ -65,6 +66,7 @@ _WANTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "device": ("text", {"VARCHAR": "VARCHAR"}),
     "propensities": ("lists of numbers", {f"{t}[]": "DOUBLE[]" for t in _NUMBERS}),
     "arm": ("text", {"VARCHAR": "VARCHAR"}),
+    "candidates": ("lists of text or of integers", {f"{t}[]": f"{as_}[]" for t, as_ in _NAMES[1].items()}),
     "position": ("integers, from 1", dict.fromkeys(_INTEGERS, "SMALLINT")),
 }  # fmt: skip
 

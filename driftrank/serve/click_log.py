@@ -5,7 +5,8 @@ Besides the columns of the schema there are ``arm`` (live, shadow, safe, holdout
 and ``offset`` (positions above it, of earlier pages). ``user`` is a hash of the subject, NULL if there was none.
 ``propensities`` are NULL unless the policy defines them or the ranker explores; each is the probability of the item
 given those above it. ``baseline`` is the list that the caller's order would have been, ``policy_ranking`` for lists of
-the holdout the one that the ranker's own arm would have shown; both are NULL if they are not recorded.
+the holdout, and of a shadow that explores, the one that the ranker's own arm would have shown; both are NULL if they
+are not recorded.
 
 Every conversion adds a file with the lists that have ended since the last one. A file is named by the record after
 which it begins, so of two conversions at the same time one replaces the same file of the other.

@@ -255,7 +255,9 @@ def _next(
 def _alternatives(
     arm: Arm, learner: Learner, request: CheckedRequest, name: str, chosen: Chosen, now: float, key: int
 ) -> tuple[list[ItemId] | None, list[ItemId] | None]:
-    """The baseline's list if another may be shown, and for the holdout the list that the own arm would show."""
+    """The baseline's list if another may be shown, and the list that the own arm would show: for the holdout, and for a
+    shadow that explores.
+    """
     if request.offset:  # pages after the first are not compared
         return None, None
     if name == "holdout":
@@ -264,7 +266,20 @@ def _alternatives(
     if shows_baseline(arm, name) and not arm.explore:
         return None, None
     other = _with_pinned(_baseline(request), request).shown
-    return [] if other == chosen.shown else other, None
+    instead = None
+    if shows_baseline(arm, name):
+        own = _policy_list(arm, learner, request, now, key)
+        instead = [] if own == chosen.shown else own
+    return [] if other == chosen.shown else other, instead
+
+
+def _policy_list(arm: Arm, learner: Learner, request: CheckedRequest, now: float, key: int) -> list[ItemId]:
+    """The list that the policy would show, with pinned items."""
+    pinned = set(request.pinned.values())
+    rest = [item for item in request.items if item not in pinned] if pinned else request.items
+    free = request.k - len(pinned)
+    own = _ranked_by_policy(arm, learner, request, rest, free, now, key) if free else Chosen([], "", [])
+    return _with_pinned(own, request).shown
 
 
 def adopted(arm: Arm, learner: Learner, request: CheckedRequest, chosen: Chosen, now: float, key: int) -> Chosen:

@@ -10,7 +10,7 @@ from .common import Moment as Moment
 from .common import Named as Named
 from .common import Problem
 from .common import Why as Why
-from .experiment import AfterPrefix, ArmCounts, Comparison, Day, ExperimentState, Interval
+from .experiment import AfterPrefix, ArmCounts, Comparison, Day, ExperimentState, Interval, ShadowState
 from .overview import ArmOverview, Clickedness, NodeOverview, Overview, RankerOverview, ServiceOverview
 from .queries import (
     ChangeLogged,
@@ -92,6 +92,7 @@ __all__ = [
     "SavedQuery",
     "SeriesState",
     "ServiceOverview",
+    "ShadowState",
     "SharedState",
     "WarmRow",
     "in_order",

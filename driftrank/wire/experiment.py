@@ -84,3 +84,19 @@ class ExperimentState(Struct, frozen=True):
     comparisons: list[Comparison]  #: since they began
     days: list[Day]  #: the latest first
     by: Literal["subject", "event", "both"] | None  #: what the rankings were assigned to arms by; null: none has ended
+
+
+class ShadowState(Struct, frozen=True, omit_defaults=True):
+    """The value of the lists that the policy of a ranker in mode shadow would have shown: the share with a click."""
+
+    ranker: str  #: its name
+    lists: int = 0  #: that have ended, with what the policy would have shown instead
+    effective: float = 0.0  #: how many of the policy's own lists tell as much about their value
+    shown: float | None = None  #: the share with a click of the lists that were shown
+    value: float | None = None  #: of the policy's lists; null if refused
+    low: float | None = None  #: of its interval of 95%, which holds at all times together
+    high: float | None = None  #: of its interval
+    gain: Interval | None = None  #: of the policy's lists, compared with those that were shown, list by list
+    #: not-shadow: the ranker is not in mode shadow, and was not. no-propensities: it does not explore. few: fewer than
+    #: 100 effective lists. no-overlap: the policy's lists are not shown, or not as often as stated.
+    refused: Literal["not-shadow", "no-propensities", "few", "no-overlap"] | None = None

@@ -125,6 +125,7 @@ def test_subjects_values_and_experiment(client: Any) -> None:
     assert client.feedback(again.event_id, [again.items[0].id], value=0.5, wait=True).value == 0.5
     with pytest.raises(InvalidRequest, match="kind='gift'"):
         client.feedback(first.event_id, [first.items[0].id], kind="gift", wait=True)
+    assert client.shadow().refused == "not-shadow"
     found = client.experiment()
     assert found.shares == {"live": 0.5, "b": 0.5}
     assert [(arm.lists, arm.value) for arm in found.arms] == [(2, 0.8)]

@@ -157,6 +157,65 @@ def test_clipped_weights_have_no_interval(log: Path, found: Evaluation) -> None:
         dr.evaluate(log, BEST, estimator="prefix", clip=5)
 
 
+def test_automatic_choice(log: Path, found: Evaluation) -> None:
+    """The click model is right here, so it is chosen, as almost always; nothing says how far it may be off."""
+    ladder = found["rankings"].ladder
+    auto = dr.evaluate(log, BEST, estimator="auto", changes=0)["rankings"]
+    assert auto.whole.chosen == "direct"
+    assert auto.value == ladder["direct"].value
+    assert (auto.low, auto.high, auto.grade, auto.difference, auto.windows) == (None,) * 5
+    assert auto.whole.to_dict()["chosen"] == "direct"
+    assert "Chosen: direct" in auto.notes[0]
+    assert auto.ladder["dr"].value == ladder["dr"].value
+    for wrong in ({"clip": 5}, {"objective": "clicks"}, {"half_life": 7}):
+        with pytest.raises(ValueError, match="must not be given"):
+            dr.evaluate(log, BEST, estimator="auto", **wrong)  # type: ignore[arg-type]
+
+
+def test_automatic_choice_without_a_model_that_holds(folder: Path) -> None:
+    """Users who are not alike: the click model fails its check and is no candidate. What is refused stays refused."""
+    path = write(folder / "auto.parquet", draw(np.random.default_rng(2), N, softmax, mixed))
+    auto = dr.evaluate(path, BEST, estimator="auto", changes=0)["rankings"]
+    assert auto.ladder["direct"].value is None
+    assert auto.whole.chosen is not None
+    assert auto.whole.chosen.startswith("dr")
+    path = write(folder / "auto-fixed.parquet", draw(np.random.default_rng(2), 500, fixed))
+    assert codes(dr.evaluate(path, BEST, estimator="auto", changes=0))[0] == "fixed-logging"
+
+
+def test_half_life(folder: Path) -> None:
+    """Weighted means, list by list; after a change they come near the new value, and the whole log does not."""
+    drawn = draw(np.random.default_rng(14), 10_000, softmax, change=6_000)
+    path = write(folder / "decays.parquet", drawn)
+    found = dr.evaluate(path, [BEST, "Random"], estimator="prefix", half_life=1_000, changes=0)
+    target = found["rankings"]
+    assert target.value == pytest.approx(value(alpha=worlds.CHANGED), abs=0.06)
+    assert target.low < 0.98 * value(alpha=worlds.CHANGED) + 0.02 * value() < target.high  # type: ignore[operator]
+    counts = 0.5 ** (np.arange(10_000)[::-1] / 1_000)
+    wanted = np.array([BEST[query] for query in worlds.QUERIES])[drawn.query]
+    items = worlds.LISTS[drawn.number]
+    weight = np.cumprod(items == wanted, axis=1) / np.cumprod(drawn.propensities, axis=1)
+    psi = np.where(drawn.first <= 3, np.take_along_axis(weight, np.minimum(drawn.first, 3)[:, None] - 1, 1)[:, 0], 0)
+    assert target.value == pytest.approx((counts * psi).sum() / counts.sum(), rel=1e-9)
+    assert found.logged == pytest.approx((counts * (drawn.first <= 3)).sum() / counts.sum(), rel=1e-9)
+    assert target.difference is not None
+    assert target.difference.value == pytest.approx(target.value - found.logged)  # type: ignore[operator]
+    assert target.whole.lists == round(counts.sum())
+    assert (target.running, target.notes, found["Random"].notes) == (None, (), ())
+    short = dr.evaluate(path, BEST, half_life=2, changes=0)  # most lists count nothing at all
+    assert codes(short)[-1] == "few"
+    assert short["rankings"].whole.lists == round(1 / (1 - 0.5**0.5))
+    for wrong, message in (
+        ({"half_life": "7d"}, "half_life='7d': must be a number, as the times of"),
+        ({"half_life": 0}, "half_life"),
+        ({"half_life": 9, "interval": "always-valid"}, "interval='always-valid': must be 'normal'"),
+        ({"half_life": 9, "clip": 3}, "half_life=9: must not be given with clip"),
+        ({"half_life": 9, "value_of": "online"}, "half_life=9: must not be given with value_of='online'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            dr.evaluate(path, ["Random"], **wrong)  # type: ignore[arg-type]
+
+
 def test_since_the_last_change(folder: Path) -> None:
     """After 60% of the log items change; the whole log is a mix of two values, and only one of them is true now."""
     rng = np.random.default_rng(3)
@@ -283,6 +342,43 @@ def test_clicks_beyond_the_list(folder: Path) -> None:
     path = write(folder / "beyond.parquet", draw(np.random.default_rng(6), 300, softmax), clicks=clicks)
     with pytest.raises(ValueError, match="a click beyond the end of its list; see driftrank log check"):
         dr.evaluate(path, BEST, changes=0)
+
+
+def test_candidates(folder: Path) -> None:
+    """An item of the target that is not always there: lists without it do not count, and many of them are refused.
+
+    Learners rank what is there, and no more.
+    """
+    n = 3000
+    drawn = draw(np.random.default_rng(15), n, softmax)
+    shown = worlds.LISTS[drawn.number]
+    without = ~(shown == 2).any(axis=1) & (drawn.query == 0) & (np.arange(n) % 12 == 0)  # of the item 2 of BEST
+    offered = [[a for a in range(6) if a != 2 or not gone] for gone in without.tolist()]
+    everywhere: list[list[int] | None] = [list(range(6))] * (n - 2) + [None, []]
+
+    def log(candidates: list[list[int] | None] | list[list[int]] | None, own: worlds.Drawn = drawn) -> Path:
+        column = None if candidates is None else pa.array(candidates, pa.list_(pa.int32()))
+        return write(folder / "candidates.parquet", own, candidates=column)
+
+    plain = dr.evaluate(log(None), [BEST, "CascadeSoftmax"], changes=0)
+    assert plain.checks["candidates"].passed is None
+    always = dr.evaluate(log(everywhere), [BEST, "CascadeSoftmax"], changes=0)
+    assert always.checks["candidates"].passed
+    assert always["CascadeSoftmax"].value == pytest.approx(plain["CascadeSoftmax"].value)
+    assert always["rankings"].value == pytest.approx(plain["rankings"].value, abs=0.002)  # in one list, it has no items
+    assert always["rankings"].whole.lists == n - 1
+    some = dr.evaluate(log(offered), [BEST, "CascadeSoftmax"], changes=0)
+    kept = worlds.Drawn(*(column[~without] for column in drawn))
+    alone = dr.evaluate(log(None, kept), BEST, changes=0, estimator="prefix")["rankings"]
+    assert 0 < without.sum() < 0.05 * n
+    assert some["rankings"].ladder["prefix"].value == pytest.approx(alone.value)
+    assert some["rankings"].whole.lists == n - without.sum()
+    assert f"{without.sum()} lists are left out" in some["rankings"].notes[0]
+    assert some["CascadeSoftmax"].whole.lists == n
+    assert some["CascadeSoftmax"].value != plain["CascadeSoftmax"].value
+    many = dr.evaluate(log([[a for a in range(6) if a != 2 or i % 9] for i in range(n)]), BEST, changes=0)
+    assert codes(many) == ["candidates"]
+    assert codes(many, key="direct") == ["candidates"]
 
 
 # -- refusals ------------------------------------------------------------------------------------------------------

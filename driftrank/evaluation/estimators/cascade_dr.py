@@ -30,6 +30,10 @@ class CascadeDR(MeanEstimator):
     clip: float = math.inf
 
     @property
+    def name(self) -> str:
+        return f"dr, clip {self.clip:g}" if self.clipped else self.key
+
+    @property
     def clipped(self) -> bool:
         return self.clip < math.inf
 

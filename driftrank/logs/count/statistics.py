@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ import numpy as np
 from driftrank.clickmodels.fitting.counts import ListCounts, PositionCounts
 from driftrank.files import written
 from driftrank.logs.count.aggregation_sql import COLUMNS, KEYS, aggregation, coarser
+from driftrank.logs.count.by_file import tables_by_file
 from driftrank.logs.count.item_codes import list_counts, position_counts
 from driftrank.logs.log import Log, duckdb_connection
 from driftrank.logs.schema import literal
@@ -142,20 +141,14 @@ def aggregate(
         return _aggregate(log, kind, wanted)
     from driftrank.engine.cluster.cluster import Cluster
 
-    # several tasks run on a machine
-    parts = [dataclasses.replace(part, threads=log.threads or 1) for part in log.parts()]
     label = Path(log.source).name
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="driftrank-statistics-")))
-        bar = stack.enter_context(chosen_progress(progress, {label: len(parts)}, "files"))
+        bar = stack.enter_context(chosen_progress(progress, {label: len(log.files)}, "files"))
         workers = cluster or stack.enter_context(Cluster())
-        files = [folder / f"{i}.parquet" for i in range(len(parts))]
-        for i, content in workers.map(_aggregate_part, [(part, kind, wanted) for part in parts]):
-            files[i].write_bytes(content)
-            bar.advance(label, 1)
+        parts = tables_by_file(log, _table_of, (kind, wanted), workers, lambda: bar.advance(label, 1))
+        relation = stack.enter_context(parts)
         with duckdb_connection(log.memory, log.threads) as connection:
-            names = ", ".join(literal(str(file)) for file in files)
-            return run(connection, kind, sums(kind, f"read_parquet([{names}])"))
+            return run(connection, kind, sums(kind, relation))
 
 
 def merge(parts: Sequence[Statistics]) -> Statistics:
@@ -208,14 +201,9 @@ def _at_positions(relation: str) -> str:
     )
 
 
-def _aggregate_part(task: tuple[Log, str, list[Any] | None]) -> bytes:
-    """On a worker: the statistics as a Parquet file, which is small and can be merged out of core."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    buffer = pa.BufferOutputStream()
-    pq.write_table(_aggregate(*task).table, buffer, compression="zstd")
-    return bytes(buffer.getvalue())
+def _table_of(part: Log, task: tuple[str, list[Any] | None]) -> pa.Table:
+    """On a worker."""
+    return _aggregate(part, *task).table
 
 
 def sums(kind: str, relation: str) -> str:

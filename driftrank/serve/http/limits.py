@@ -52,6 +52,7 @@ _ANSWERS: dict[str, dict[str, Limit]] = {
     },
     "NodeOverview": {"record": _COUNT},
     "ServiceOverview": dict.fromkeys(("requests", "errors", "store_bytes", "state_bytes", "memory_bytes"), _COUNT),
+    "ShadowState": {"lists": _COUNT, "effective": _COUNT, **dict.fromkeys(("shown", "value", "low", "high"), _SHARE)},
     "AfterPrefix": {"differing": _SHARE, "needed": _COUNT},
     "Explored": {"first": _SHARE, "whole": _SHARE},
     "ChangeLogged": {"number": _NUMBER, "step": _COUNT},

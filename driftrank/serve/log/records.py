@@ -55,7 +55,8 @@ class Ranked(Struct, frozen=True, tag="ranked", tag_field="kind", omit_defaults=
     above: list[ItemId] = []  #: the items above it, if it is not the first page
     #: the list that the caller's order would have been, if it was not shown for that; empty: the same, None: unknown
     baseline: list[ItemId] | None = None
-    #: of the holdout: the list that the ranker's own arm would have shown; empty: the same, None: unknown
+    #: of the holdout, and of a shadow that explores: the list that the ranker's own arm would have shown, live; empty:
+    #: the same, None: unknown
     instead: list[ItemId] | None = None
 
     @property
@@ -67,7 +68,7 @@ class Ranked(Struct, frozen=True, tag="ranked", tag_field="kind", omit_defaults=
 
     @property
     def policy_list(self) -> list[ItemId] | None:
-        """Of the holdout, the list that the ranker's own arm would have shown; None if it is unknown."""
+        """The list that the ranker's own arm would have shown instead; None if it is unknown."""
         return self.shown if self.instead == [] else self.instead
 
 

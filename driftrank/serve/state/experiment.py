@@ -23,6 +23,7 @@ from driftrank.serve.log.records import Final, Ranked
 from driftrank.serve.ranker_settings import OWN_MODES
 from driftrank.serve.state.after_prefix import AfterPrefix, Estimate, estimate
 from driftrank.serve.state.arms import Split
+from driftrank.serve.state.shadow import Shadow
 
 #: days, hours of a comparison, and comparisons that are no longer running, that are kept
 _DAYS, _HOURS, _STOPPED = 90, 2_208, 8
@@ -212,13 +213,16 @@ class DaySums(Struct):
 
 
 class Experiment(Struct):
-    """The sums of a ranker. Empty, and without any cost, as long as it has one arm only."""
+    """The sums of a ranker. Empty, and without any cost, as long as it has one arm only that does not explore in the
+    shadow.
+    """
 
     arms: dict[str, Sums] = {}
     days: dict[int, DaySums] = {}  #: by the number of the day since 1970
     pairs: list[Pair] = []
     every: Sums = field(default_factory=Sums)  #: of all arms, also of those that are gone
     by_subject: int = 0  #: lists that were assigned by subject
+    shadow: Shadow | None = None  #: of the ranker's own arm, if it has been in the shadow and explored
 
     def begin(self, split: Split, planned: int, seq: int) -> None:
         """The shares have changed: begin the comparisons that are possible now, end those that are not."""
@@ -235,12 +239,17 @@ class Experiment(Struct):
 
     def is_new(self, created: int) -> bool:
         """True if it is that of a ranker whose settings have not changed since it was created, and has no sums."""
-        return not self.arms and all(pair.first == created and not pair.until for pair in self.pairs)
+        return (
+            not self.arms
+            and self.shadow is None
+            and all(pair.first == created and not pair.until for pair in self.pairs)
+        )
 
     def forget(self, names: set[str]) -> None:
         """Drop the sums of arms that begin again or are gone."""
         self.pairs = [pair for pair in self.pairs if pair.arm not in names and pair.baseline not in names]
         self.arms = {name: sums for name, sums in self.arms.items() if name not in names}
+        self.shadow = None if "shadow" in names else self.shadow
         for day in self.days.values():
             day.arms = {name: sums for name, sums in day.arms.items() if name not in names}
             day.pairs = [pair for pair in day.pairs if pair.arm not in names and pair.baseline not in names]
@@ -253,6 +262,10 @@ class Experiment(Struct):
     def count(self, seq: int, ranked: Ranked, final: Final) -> None:
         """Count the end of the impression of record ``seq``. Pages after the first are not lists of their own."""
         name = ranked.arm
+        bucket = (ranked.subject or key_of(f"bucket/{ranked.event_id}")) % BUCKETS
+        if name == "shadow" and ranked.instead is not None and final.how in ("feedback", "silence"):
+            self.shadow = self.shadow or Shadow()
+            self.shadow.add(ranked, final, bucket)
         if not ranked.share or ranked.offset:
             return
         day = self._day(int(final.time // _SECONDS))
@@ -266,7 +279,6 @@ class Experiment(Struct):
         value = (final.value - every.value / before) / ranked.share
         every.add(final)
         self.by_subject += bool(ranked.subject)
-        bucket = (ranked.subject or key_of(f"bucket/{ranked.event_id}")) % BUCKETS
         for pair in self.pairs:
             if pair.first <= seq and (not pair.until or seq < pair.until):
                 pair.add(ranked, final, bucket, clicks, value)

@@ -125,7 +125,7 @@ def final(state: StateData, seq: int, record: Final) -> FeedbackResult:
     reset, error = False, None
     arm = ranker.arm(ranked.arm)
     ranker.series.ended(ranked, record, waited=waited)
-    if ranked.share and waited:
+    if (ranked.share or ranked.instead is not None) and waited:
         ranker.experiment.count(impression.seq, ranked, record)
     if waited and record.how in ("feedback", "silence"):
         state.metrics.add("clicks", (record.ranker, ranked.arm), len(record.clicks))

@@ -22,6 +22,7 @@ OWN = {
     ("GET", "/v1/rankers"),
     ("GET", "/v1/rankers/{ranker}"),
     ("GET", "/v1/rankers/{ranker}/experiment"),
+    ("GET", "/v1/rankers/{ranker}/shadow"),
     ("GET", "/v1/overview"),
     ("GET", "/v1/rankers/{ranker}/series"),
     ("GET", "/v1/rankers/{ranker}/lists/{query}"),

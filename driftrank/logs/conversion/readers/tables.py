@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 #: columns of a list; only the service has arms
-_OF_LISTS = tuple(name for name in COLUMNS if name != "arm")
+_OF_LISTS = tuple(name for name in COLUMNS if name not in ("arm", "candidates"))
 _TREC = {"query": "1", "item": "3", "rank": "4", "list": "6", "click": "7", "time": "#"}
 
 

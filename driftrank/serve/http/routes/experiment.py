@@ -9,7 +9,8 @@ from driftrank.serve.experiment import experiment_of
 from driftrank.serve.http.bodies import json_response
 from driftrank.serve.http.operation import Need, Operation
 from driftrank.serve.service import Service
-from driftrank.wire import ExperimentState
+from driftrank.serve.shadow import shadow_of
+from driftrank.wire import ExperimentState, ShadowState
 
 TAG = "rankers"
 
@@ -26,4 +27,19 @@ async def experiment(service: Service, request: Request) -> Response:
     return json_response(experiment_of(service.ranker(request.path_params["ranker"])))
 
 
-ROUTES = (Operation("GET", "/v1/rankers/{ranker}/experiment", experiment, Need.RANKER, answer=ExperimentState),)
+async def shadow(service: Service, request: Request) -> Response:
+    """Estimate what the policy of a ranker in mode shadow would have earned, before it is shown to anybody.
+
+    Needs explore: the baseline is then shown in an order that is drawn with known probabilities, and lists that begin
+    as the policy's would have tell what those earn (doubly robust, for users who read from the top). It is the value of
+    what the policy shows with what it has learnt beside the baseline, without the price of its own exploration. The
+    interval of 95% holds at all times together. No value is given before there are enough lists. The sums are part of
+    the state, and begin again with another policy.
+    """
+    return json_response(shadow_of(service.ranker(request.path_params["ranker"])))
+
+
+ROUTES = (
+    Operation("GET", "/v1/rankers/{ranker}/experiment", experiment, Need.RANKER, answer=ExperimentState),
+    Operation("GET", "/v1/rankers/{ranker}/shadow", shadow, Need.RANKER, answer=ShadowState),
+)
