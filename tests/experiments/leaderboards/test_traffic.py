@@ -19,7 +19,7 @@ pytestmark = pytest.mark.interpreted  # few steps: compiling takes longer
 SPEC = "Traffic:n_queries=9,candidates=6,K=2,catalogue=20,shuffle=40"
 SMALL: dict[str, Any] = {
     "queries": "yandex-like:2", "policies": ["CascadeTS", "StaticOracle"], "environments": [SPEC, "BLB"],
-    "horizon": 60, "progress": False,
+    "horizon": 100, "progress": False,
 }  # fmt: skip
 
 
@@ -51,8 +51,8 @@ def test_a_leaderboard_of_its_own(board: Leaderboard) -> None:
 
 def test_gains_are_those_of_a_simulation(board: Leaderboard) -> None:
     world = dr.environments.Traffic(n_queries=9, candidates=6, K=2, catalogue=20, shuffle=40)
-    alone = dr.simulate("CascadeTS", world, horizon=60, runs=5, progress=False)
-    (whole,) = alone.against_caller("CascadeTS", [0, 60])
+    alone = dr.simulate("CascadeTS", world, horizon=100, runs=5, progress=False)
+    (whole,) = alone.against_caller("CascadeTS", [0, 100])
     (arena,) = board.parts["traffic"].arenas
     assert arena.gain("CascadeTS") == pytest.approx((whole.gain, whole.error))
     assert board.parts["traffic"].regret("CascadeTS", SPEC)[0] == pytest.approx(whole.regret)
