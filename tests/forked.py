@@ -15,12 +15,14 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import IO, NoReturn
 
 ROOT = Path(__file__).parents[1]
+_ONE_AT_A_TIME = threading.Lock()
 
 
 class ForkedProcess:
@@ -29,10 +31,11 @@ class ForkedProcess:
     def __init__(self, arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> None:
         ends = [os.pipe() for _ in range(3)]
         call = json.dumps({"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}).encode()
-        link = _parent()
-        link.sendall(len(call).to_bytes(4, "big"))
-        socket.send_fds(link, [call[:1]], [write for _, write in ends])
-        link.sendall(call[1:])
+        with _ONE_AT_A_TIME:
+            link = _parent()
+            link.sendall(len(call).to_bytes(4, "big"))
+            socket.send_fds(link, [call[:1]], [write for _, write in ends])
+            link.sendall(call[1:])
         for _, write in ends:
             os.close(write)
         self.stdout: IO[str] = os.fdopen(ends[0][0], encoding="utf-8")

@@ -142,7 +142,8 @@ def _keywords(schema: Any) -> Iterator[str]:
 
 
 @pytest.mark.skipif(find_spec("schemathesis") is None, reason="needs schemathesis")
-def test_the_server_conforms_to_its_document(tmp_path: Path) -> None:
+@pytest.mark.parametrize("examples", ["4", pytest.param("40", marks=pytest.mark.slow)])
+def test_the_server_conforms_to_its_document(tmp_path: Path, examples: str) -> None:
     key, kept = new_key()
     (tmp_path / "schemathesis.toml").write_text(_KNOWN)
     with Running(tmp_path, DRIFTRANK_ADMIN_KEY=kept, DRIFTRANK_RANKERS__DEFAULT__POLICY="CascadeUCB1") as server:
@@ -152,7 +153,7 @@ def test_the_server_conforms_to_its_document(tmp_path: Path) -> None:
         command = [
             sys.executable, "-m", "schemathesis.cli", "--config-file", str(tmp_path / "schemathesis.toml"), "run",
             f"{server.url}/openapi.json", "--header", f"Authorization: Bearer {key}", "--seed", "1",
-            "--max-examples", "12", "--phases", "examples,coverage,fuzzing", "--generation-database", "none",
+            "--max-examples", examples, "--phases", "examples,coverage,fuzzing", "--generation-database", "none",
             "--request-timeout", "120",  # a ranker's policy may have to be compiled first
             # Not every body that has the right form has a meaning: pinned items must be among the items, positions
             # within the list, policies known. Problem documents report it; a schema cannot express it.
