@@ -12,7 +12,7 @@ from driftrank.serve.http.problems import Refused
 from driftrank.serve.log.committer import NewRecord
 from driftrank.serve.log.records import RankerDeleted, RankerSet, Reset
 from driftrank.serve.ranker_compiler import RankerCompiler
-from driftrank.serve.ranker_settings import check_ranker, policy_of
+from driftrank.serve.ranker_settings import check_ranker, notes, policy_of
 from driftrank.serve.service_core import ServiceCore, no_query, unique_id
 from driftrank.serve.state.ranker import Ranker
 from driftrank.wire import RankerInfo, RankerSettings
@@ -112,6 +112,9 @@ class RankerChanges:
         last = core.state.operations[-1] if core.state.operations else None
         extra = {"ranker": name, "operation": last.number if last else None, "by": by}
         _log.info("ranker %s: %s by %s", name, what, by or "unknown", extra=extra)
+        if what == "set":
+            for note in notes(core.state.rankers[name].settings):
+                _log.warning("ranker %s: %s", name, note)
 
 
 def explicit(settings: RankerSettings, before: Ranker | None) -> RankerSettings:

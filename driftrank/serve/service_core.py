@@ -23,6 +23,7 @@ from driftrank.serve.log.store.base import LogEntry, Store, StoreDamaged, StoreE
 from driftrank.serve.log.store.shared import Node, SharedStore
 from driftrank.serve.maintenance import Maintenance
 from driftrank.serve.metrics import Metrics
+from driftrank.serve.ranker_settings import notes
 from driftrank.serve.settings import ServerSettings
 from driftrank.serve.state.arms import Arm
 from driftrank.serve.state.held_queries import HeldQueries
@@ -117,7 +118,8 @@ class ServiceCore:
         )
         worth = value if value != clicks else None
         explored = Explored(*shown_as_ranked(r.settings.k, r.explore)) if r.explore else None
-        return RankerInfo(name, r.settings, queries, lists, steps, clicks, len(r.waiting), shared, worth, explored)
+        pending, said = len(r.waiting), notes(r.settings)
+        return RankerInfo(name, r.settings, queries, lists, steps, clicks, pending, shared, worth, explored, said)
 
     async def reach(self, seq: int) -> None:
         """Wait a moment for a record that the caller has seen elsewhere."""
