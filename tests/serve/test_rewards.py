@@ -143,7 +143,8 @@ def test_values_without_collection_are_warned_of(harness: Harness, caplog: pytes
     refused = harness.feedback("e", [item], kind="purchase")
     assert refused.outcome == "refused"
     assert "second_click='update'" in str(refused.detail)
-    assert harness.feedback("e", []).detail == "other clicks were counted before"
+    harness.feedback(harness.rank("q", "abc", "plain").event_id, [1])
+    assert harness.feedback("plain", []).detail == "other clicks were counted before"
     assert harness.put("shop", policy=CHEAP, values=VALUES, second_click="update").notes == []
     assert harness.put("shop", policy=CHEAP).notes == []
 
