@@ -295,7 +295,9 @@ class Client:
         bodies = []
         for at in {self._random.choice(recent) for _ in range(self._random.choice([1, 2, 4]))}:
             if at[0] == ranker:
-                clicks = [n + 1 for n in range(len(self._seen.rankings[at])) if self._random.random() < 0.3]
+                above = self._seen.requests[at].get("offset", 0)
+                places = range(above + 1, above + len(self._seen.rankings[at]) + 1)
+                clicks = [place for place in places if self._random.random() < 0.3]
                 body: dict[str, Any] = {"event_id": at[1], "clicks": clicks}
                 if self._random.random() < 0.05:
                     body |= {"shown": 0, "clicks": []}
@@ -307,7 +309,7 @@ class Client:
 
     async def _send_feedback(self, ranker: str, bodies: list[dict[str, Any]]) -> None:
         for body in bodies:
-            self._seen.sent.setdefault((ranker, body["event_id"]), set()).add(_reported(body))
+            self._seen.sent.setdefault((ranker, body["event_id"]), set()).add(self._reported(ranker, body))
         try:
             status, answers = await self._call(f"/v1/rankers/{ranker}/feedback", bodies)
         except Gone:
@@ -319,9 +321,15 @@ class Client:
         for body, answer in zip(bodies, answers, strict=True):
             at = ranker, body["event_id"]
             self._seen.outcomes[answer["outcome"]] += 1
-            self._seen.acknowledged.append((at, _reported(body), answer["outcome"]))
+            self._seen.acknowledged.append((at, self._reported(ranker, body), answer["outcome"]))
             if self._random.random() < 0.05:
                 self._unanswered.append((f"feedback/{ranker}", [body]))  # again, though it was answered
+
+    def _reported(self, ranker: str, body: dict[str, Any]) -> Told:
+        """The feedback as its record has it: positions are those on the page."""
+        above = self._seen.requests[ranker, body["event_id"]].get("offset", 0)
+        worth = VALUES[body["kind"]] if "kind" in body else body.get("value", 1.0)
+        return None if body.get("shown") == 0 else tuple((click - above, worth) for click in body["clicks"])
 
     async def _retry(self) -> None:
         """Send an unanswered request again, or else a rank request that was answered."""
@@ -492,11 +500,6 @@ async def export(port: int, ranker: str, key: str = "", arm: str = "") -> dict[s
 
 
 # -- the checks -------------------------------------------------------------------------------------------------------
-
-
-def _reported(body: dict[str, Any]) -> Told:
-    worth = VALUES[body["kind"]] if "kind" in body else body.get("value", 1.0)
-    return None if body.get("shown") == 0 else tuple((click, worth) for click in body["clicks"])
 
 
 def _recorded(record: Clicked | Final) -> tuple[tuple[int, float], ...]:
