@@ -65,7 +65,7 @@ def advise(
     from driftrank.experiments.advice.advise import advise as run
     from driftrank.files import usable_folder
     from driftrank.logs import open_log
-    from driftrank.serve.ranker_settings import check_name
+    from driftrank.serve.settings.ranker import check_name
 
     check_name(ranker)
     if out is not None:

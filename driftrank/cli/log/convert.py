@@ -118,7 +118,7 @@ def _convert_store(url: str, out: Path, ranker: str | None, *, json: bool, quiet
     from driftrank.extras import need
 
     need("serve", "msgspec")
-    from driftrank.serve.click_log import convert_store
+    from driftrank.serve.offline.click_log import convert_store
 
     done = convert_store(url, out, ranker)
     if json:
