@@ -10,6 +10,7 @@ import typer
 from driftrank.cli import _options as o
 from driftrank.cli._complete import policy_names
 from driftrank.cli.evaluate import REFUSED, KOption
+from driftrank.extras import LOGS, need
 
 PoliciesOption = Annotated[
     list[str] | None,
@@ -59,6 +60,7 @@ def advise(
     driftrank advise log.parquet --k 3 --out driftrank.toml --report out/advice
     driftrank advise log.parquet --policy CascadeSWUCB:window=500 --budget 20m --json
     """
+    need("logs", *LOGS, serve=("msgspec",), plots=() if report is None else ("matplotlib",))
     from driftrank.cli._output import show_json
     from driftrank.cli.log._columns import columns_of
     from driftrank.experiments.advice.advice import check_settings_file
