@@ -118,7 +118,7 @@ def _suspicious(board: Leaderboard) -> list[Block]:
     about = (
         "A policy that beats every oracle should arouse suspicion. An oracle is not a bound: OracleRestart forgets "
         "all it has learnt at every breakpoint, and learns again with the prior of its policy. That loses under drift, "
-        "where every step is a breakpoint; when regimes come back; when announced items are the only new ones; and when "
+        "where every step is a breakpoint; when regimes come back; when announced items are the only new ones; and if "
         "the same items stay the best in another order. Elsewhere the difference is that between a good "
         "prior, or a cheaper order of the list, and those of the oracle's policy."
     )
