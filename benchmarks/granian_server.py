@@ -70,9 +70,9 @@ def main() -> None:
         uvloop.run(serve(echo_app(), options.port))
         return
     from driftrank.serve.app import build
-    from driftrank.serve.load_settings import load_settings
     from driftrank.serve.log.store.base import open_store
     from driftrank.serve.service import Service
+    from driftrank.serve.settings.load import load_settings
 
     sys.setswitchinterval(0.0001)  # as in driftrank.serve.app
     gc.set_threshold(10_000, 1, 1_000)

@@ -31,7 +31,7 @@ SAMPLE, BEAT, SLOW = 0.002, 0.002, 0.005
 OURS = (
     ("policies/", "policy"), ("kernels/", "policy"), ("engine/", "policy"), ("serve/state/", "fold"),
     ("serve/log/", "log"), ("serve/http/gate", "gate"), ("serve/http/endpoint", "gate"), ("serve/http/limits", "gate"),
-    ("serve/http/connection", "HTTP parse"), ("serve/", "service"),
+    ("serve/access/", "gate"), ("serve/http/connection", "HTTP parse"), ("serve/", "service"),
 )  # fmt: skip
 OTHERS = (("/uvicorn/", "HTTP parse"), ("/starlette/", "Starlette"), ("/fastapi/", "Starlette"))
 JSON = ("decoded", "json_response")
