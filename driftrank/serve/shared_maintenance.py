@@ -7,6 +7,7 @@ neither does a time without one.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -17,7 +18,7 @@ from driftrank.serve.log.committer import NewRecord
 from driftrank.serve.log.entries import owner_of
 from driftrank.serve.log.records import ChangeFound, Imported, Ranked, Record, Reset, Warm, change_id, decode
 from driftrank.serve.log.store.base import LogEntry, Snapshot, StoreError
-from driftrank.serve.log.store.shared import SharedStore
+from driftrank.serve.log.store.shared import SharedStore, process_of
 from driftrank.serve.maintenance import Maintenance
 from driftrank.serve.metrics import Metrics
 from driftrank.serve.settings import ServerSettings
@@ -49,6 +50,7 @@ class SharedMaintenance(Maintenance):
         self.url = ""  #: at which the service listens
         self.worker: int | None = None  #: its number, if there are several processes at this address
         self.clock: Callable[[], float] = now
+        self._incarnation = os.urandom(4).hex()  # two services whose names are the same never share a lease
         self._keeper_until = 0.0
         self._recording = asyncio.Lock()
         self._to_cover = 0  # entries up to here are old enough to be covered
@@ -60,8 +62,14 @@ class SharedMaintenance(Maintenance):
 
     @property
     def node(self) -> str:
-        name = self.settings.node or self.url.partition("://")[2] or f"{socket.gethostname()}:{self.settings.port}"
+        """The name of this service: of the settings, or the machine and its port, or the path of its socket."""
+        port = self.url.rpartition(":")[2] or self.settings.port  # not the address: it may be 0.0.0.0 on every machine
+        name = self.settings.node or f"{socket.gethostname()}:{port}"
         return name if self.worker is None else f"{name}/{self.worker}"
+
+    @property
+    def process(self) -> str:
+        return process_of(self.node, self._incarnation)
 
     def _work(self) -> Sequence[Callable[[], Awaitable[None]]]:
         return (
@@ -71,9 +79,8 @@ class SharedMaintenance(Maintenance):
 
     async def stop(self) -> None:
         await super().stop()
-        if self.keeper:
-            with suppress(StoreError):
-                await self._committer.run(self._shared.lease, _KEEPER, self.node, 0.0)
+        with suppress(StoreError):
+            await self._committer.run(self._shared.leave, self.process)
 
     # -- the lease -------------------------------------------------------------------------------------------------
 
@@ -84,11 +91,11 @@ class SharedMaintenance(Maintenance):
     async def renew_lease(self) -> None:
         """Become the keeper, or stay it, if no other service is; say that this one is there."""
         began = monotonic()
-        if await self._committer.run(self._shared.lease, _KEEPER, self.node, _LEASE):
+        if await self._committer.run(self._shared.lease, _KEEPER, self.process, _LEASE):
             self._keeper_until = began + _LEASE
         else:
             self._keeper_until = 0.0
-        await self._committer.run(self._shared.announce, self.node, self.url, self._state.seq)
+        await self._committer.run(self._shared.announce, self.process, self.url, self._state.seq)
         await self._follower.set_clock(self.clock)
 
     async def end_feedback_windows(self) -> bool:

@@ -91,8 +91,8 @@ def test_nodes_lists_services(postgres, tmp_path, capsys):
         assert run(["store", "nodes", url]) == 0
         assert capsys.readouterr().out == "no service uses the store\n"
         store.append([("a", b"{}"), ("b", b"{}")])
-        store.announce("n1", "http://127.0.0.1:8080", 1)
-        store.lease("keeper", "n1", 10)
+        store.announce("n1#1", "http://127.0.0.1:8080", 1)
+        store.lease("keeper", "n1#1", 10)
         assert run(["store", "nodes", url]) == 0
         line = capsys.readouterr().out.splitlines()[2].split()
         assert line[:3] + line[4:] == ["n1", "http://127.0.0.1:8080", "1", "keeper"]

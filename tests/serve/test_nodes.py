@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
+import socket
+import threading
 import time
+from collections import Counter
 
 import pytest
 
@@ -216,6 +219,85 @@ def test_the_keeper_is_one_and_another_follows(postgres):
         nodes.run(other.maintenance.renew_lease())
         assert other.maintenance.keeper
         nodes.run(_ended(other, "e"))
+
+
+def test_nodes_whose_names_are_the_same_have_one_keeper(postgres):
+    with Nodes(postgres.url(), ranker=RANKER, node="same") as nodes:
+        for _ in range(3):
+            for node in nodes.nodes:
+                nodes.run(node.maintenance.renew_lease())
+            assert [node.maintenance.keeper for node in nodes.nodes] == [True, False]
+        listed = nodes[0].store.nodes()
+        assert sorted((node.name, node.keeper) for node in listed) == [("same", False), ("same", True)]
+
+
+def test_the_name_of_a_node_is_that_of_its_machine(postgres, monkeypatch):
+    with Nodes(postgres.url(), 1, ranker=RANKER, node=None) as nodes:
+        maintenance, names = nodes[0].maintenance, []
+        for machine in ("a", "b"):
+            monkeypatch.setattr(socket, "gethostname", lambda machine=machine: machine)
+            for maintenance.url in ("http://0.0.0.0:8080", "https://[::]:8443", "unix:/run/shop.sock", ""):
+                names.append(maintenance.node)
+        assert names[:4] == ["a:8080", "a:8443", "a:/run/shop.sock", "a:8080"]
+        assert not set(names[:4]) & set(names[4:])
+
+
+def test_a_keeper_that_wakes_up_after_its_lease_does_no_harm(postgres):
+    """It hangs before it writes its checkpoint, and before it ends a list; another has done both meanwhile."""
+    url = postgres.url()
+    with Nodes(url, 2, rankers=BRIEF, retention=0.3) as nodes:
+        a, b = nodes.nodes
+        for node in nodes.nodes:
+            nodes.run(node.maintenance.renew_lease())
+        assert a.maintenance.keeper
+        nodes.run(_use(nodes, random.Random(11), 20, queries=3))
+        awake, put, append = threading.Event(), a.store.put_snapshots, a.store.append_entries
+        hung = []
+
+        def asleep(work):
+            def hang(*arguments, **options):
+                hung.append(work)
+                assert awake.wait(60)
+                return work(*arguments, **options)
+
+            return hang
+
+        a.store.put_snapshots, a.store.append_entries = asleep(put), asleep(append)
+
+        async def hang():
+            late = asyncio.create_task(a.maintenance.checkpoint())
+            await _until(lambda: hung)
+            postgres.run(f"UPDATE {url.partition('schema=')[2]}.leases SET until = now() - interval '1 s'")
+            b.maintenance._keeper_until = 0.0
+            await b.maintenance.renew_lease()
+            assert b.maintenance.keeper
+            await b.list_of("q0", "meanwhile")
+            await _until(lambda: not b.info("default").pending)
+            await b.maintenance.checkpoint()
+            await asyncio.sleep(0.4)
+            for _ in range(2):
+                await b.maintenance._forget_old()
+            its = b.store.get_snapshot("checkpoint")
+            awake.set()
+            await late
+            assert b.store.get_snapshot("checkpoint") == its
+            await a.maintenance.renew_lease()
+            assert [node.maintenance.keeper for node in nodes.nodes] == [False, True]
+            await a.list_of("q0", "again")
+            assert (await b.click("again", 1)).outcome == "counted"
+
+        log = nodes.log()
+        nodes.run(hang())
+        nodes.level()
+        log += [entry for entry in nodes.log() if entry.seq > log[-1].seq]
+        ends = Counter(record.event_id for entry in log if isinstance(record := decode(entry.body), Final))
+        assert set(ends.values()) == {1}
+        loaded = nodes.start(2)
+        nodes.level()
+        for key in list(a.state.queries):
+            nodes.run(loaded._follower.hold([key]))
+            queries = [node.state.queries[key].to_bytes() for node in nodes.nodes if key in node.state.queries]
+            assert len(queries) > 1 == len(set(queries))
 
 
 async def _ended(node, event):

@@ -30,7 +30,18 @@ from driftrank.serve.log.store.postgres_schema import (
     SELECT_UNCOVERED,
     tables,
 )
-from driftrank.serve.log.store.shared import Appended, Loaded, NewEntry, Node, SharedStore, Wanted, arm_key, query_key
+from driftrank.serve.log.store.shared import (
+    LATELY,
+    Appended,
+    Loaded,
+    NewEntry,
+    Node,
+    SharedStore,
+    Wanted,
+    arm_key,
+    node_of,
+    query_key,
+)
 from driftrank.validation import check_choice
 
 if TYPE_CHECKING:
@@ -328,20 +339,27 @@ class PostgresStore(SharedStore):
         now = "SELECT extract(epoch FROM clock_timestamp())::float8"
         return float(self._writer.run(lambda connection: self._value(connection, now)))
 
-    def lease(self, name: str, node: str, seconds: float) -> bool:
+    def lease(self, name: str, process: str, seconds: float) -> bool:
         take = self._sql(
             "INSERT INTO {schema}.leases VALUES (%s, %s, clock_timestamp() + make_interval(secs => %s))"
             " ON CONFLICT (name) DO UPDATE SET node = excluded.node, until = excluded.until"
             " WHERE leases.node = excluded.node OR leases.until < clock_timestamp()"
         )
-        return self._writer.run(lambda connection: connection.execute(take, (name, node, seconds)).rowcount) == 1
+        return self._writer.run(lambda connection: connection.execute(take, (name, process, seconds)).rowcount) == 1
 
-    def announce(self, node: str, url: str, seq: int) -> None:
+    def announce(self, process: str, url: str, seq: int) -> None:
         say = self._sql(
             "INSERT INTO {schema}.nodes VALUES (%s, %s, %s, clock_timestamp()) ON CONFLICT (node)"
             " DO UPDATE SET url = excluded.url, seq = excluded.seq, seen = excluded.seen"
         )
-        self._writer.run(lambda connection: connection.execute(say, (node, url, seq)))
+        self._writer.run(lambda connection: connection.execute(say, (process, url, seq)))
+
+    def leave(self, process: str) -> None:
+        def go(connection: Connection[Any]) -> None:
+            connection.execute(self._sql("DELETE FROM {schema}.leases WHERE node = %s"), (process,))
+            connection.execute(self._sql("DELETE FROM {schema}.nodes WHERE node = %s"), (process,))
+
+        self._writer.run(go)
 
     def nodes(self) -> list[Node]:
         query = (
@@ -349,7 +367,9 @@ class PostgresStore(SharedStore):
             " {schema}.leases l WHERE l.name = 'keeper' AND l.node = n.node AND l.until > clock_timestamp())"
             " FROM {schema}.nodes n WHERE n.seen > clock_timestamp() - make_interval(secs => %(gone)s) ORDER BY n.node"
         )
-        return [Node(*row) for row in self._rows(self._reader, query, gone=_GONE)]
+        found = [Node(node_of(row[0]), *row[1:]) for row in self._rows(self._reader, query, gone=_GONE)]
+        running = {node.name for node in found if node.seconds < LATELY}
+        return [node for node in found if node.seconds < LATELY or node.name not in running]
 
     def _passed(self, seq: int, id: bytes) -> None:
         if self._mark is None or seq > self._mark[0]:

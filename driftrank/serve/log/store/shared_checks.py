@@ -12,7 +12,7 @@ from typing import Protocol
 from driftrank.contracts import checks_in, require
 from driftrank.serve.log.store.base import LogCut, LogEntry, Snapshot
 from driftrank.serve.log.store.checking import raises, same
-from driftrank.serve.log.store.shared import NewEntry, SharedStore, Wanted, arm_key, query_key
+from driftrank.serve.log.store.shared import NewEntry, SharedStore, Wanted, arm_key, process_of, query_key
 
 
 class SharedBench(Protocol):
@@ -167,17 +167,25 @@ def check_a_lease_has_one_holder(benches: SharedBenches) -> None:
     """It can be prolonged by its holder, and taken by another once it has ended."""
     bench = benches()
     with bench.open() as one, bench.open() as other:
-        require(one.lease("keeper", "one", 60), "a free lease is refused")
-        require(one.lease("keeper", "one", 60), "it cannot be prolonged")
-        require(not other.lease("keeper", "other", 60), "two have it")
-        one.announce("one", "http://one", 7)
+        first, again, second = process_of("one", "1"), process_of("one", "2"), process_of("other", "1")
+        require(one.lease("keeper", first, 60), "a free lease is refused")
+        require(one.lease("keeper", first, 60), "it cannot be prolonged")
+        require(not other.lease("keeper", second, 60), "two have it")
+        require(not other.lease("keeper", again, 60), "two of the same name have it")
+        one.announce(first, "http://one", 7)
+        other.announce(again, "http://one", 8)
         same(
             "nodes",
             [(node.name, node.url, node.seq, node.keeper) for node in other.nodes()],
-            [("one", "http://one", 7, True)],
+            [("one", "http://one", 7, True), ("one", "http://one", 8, False)],
         )
-        require(one.lease("keeper", "one", 0), "it cannot be given back")
-        require(other.lease("keeper", "other", 60), "it does not end")
+        raises(ValueError, one.check_unused)
+        one.leave(first)
+        same("nodes", [(node.seq, node.keeper) for node in other.nodes()], [(8, False)])
+        other.leave(again)
+        one.check_unused()
+        require(other.lease("keeper", second, 0), "it does not end")
+        require(one.lease("keeper", again, 60), "it does not end in time")
 
 
 def _ids(found: Mapping[int, LogEntry] | None) -> dict[int, str]:
