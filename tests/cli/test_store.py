@@ -5,9 +5,13 @@ import json
 import pytest
 
 from driftrank.cli.app import commands, run
-from driftrank.serve.log.records import Ranked
+from driftrank.serve.log.records import Ranked, Withdrawn, encode
 from driftrank.serve.log.store.postgres import PostgresStore
+from driftrank.serve.log.store.sqlite import SQLiteStore
 from tests.serve.harness import Harness
+
+
+RECORD = encode(Withdrawn("default", "x", 0.0))
 
 
 @pytest.mark.parametrize("command", commands()["store"])
@@ -62,7 +66,55 @@ def test_a_copy_into_another_log_is_refused(postgres, tmp_path, capsys):
     with Harness(tmp_path):
         pass
     assert run(["store", "copy", f"sqlite:///{tmp_path}/service.db", url]) == 2
-    assert "must be empty, or a part of the same log" in capsys.readouterr().err
+    assert "entry 1 is another one here: this is not the same log" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("what", ["went on", "began otherwise", "has more", "has it elsewhere"])
+def test_a_copy_is_refused_where_the_logs_differ_later(postgres, tmp_path, capsys, what):
+    """Nothing that either store has acknowledged may be lost without a word."""
+    with Harness(tmp_path) as h:
+        for event in "abc":
+            h.rank("shoes", ["x", "y"], event)
+        log = h.store.read(0)
+    url, source = postgres.url(), f"sqlite:///{tmp_path}/service.db"
+    assert run(["store", "copy", source, url]) == 0
+    schema = url.partition("schema=")[2]
+    last = log[-1].seq
+    if what == "went on":  # both were used after the copy
+        with PostgresStore(url) as store:
+            store.append([("theirs", RECORD)])
+        with SQLiteStore(tmp_path / "service.db") as store:
+            store.append([("ours", RECORD)])
+        last += 1
+    elif what == "began otherwise":
+        postgres.run(f"UPDATE {schema}.log SET body = body || ' ' WHERE seq = %s", last)
+    elif what == "has more":
+        with SQLiteStore(tmp_path / "service.db") as store:
+            store.append([("gone", RECORD), ("ours", RECORD)])
+            store._writer.execute("DELETE FROM log WHERE id = 'gone'")
+        last += 1
+        with PostgresStore(url) as store:
+            store.append([("theirs", RECORD)])
+    else:
+        postgres.run(f"UPDATE {schema}.log SET seq = seq + 7 WHERE seq = %s", last)
+    capsys.readouterr()
+    before = postgres.run(f"SELECT * FROM {schema}.log ORDER BY seq")
+    assert run(["store", "copy", source, url]) == 2
+    assert f"entry {last} is another one here: this is not the same log" in capsys.readouterr().err
+    assert postgres.run(f"SELECT * FROM {schema}.log ORDER BY seq") == before
+
+
+def test_a_store_in_use_is_not_copied_into(postgres, tmp_path, capsys):
+    url = postgres.url()
+    with Harness(tmp_path):
+        pass
+    source = f"sqlite:///{tmp_path}/service.db"
+    with PostgresStore(url) as store:
+        store.announce("n1#1", "", 0)
+        assert run(["store", "copy", source, url]) == 2
+        assert "node n1 used the store 0 s ago: stop all nodes first" in capsys.readouterr().err
+        store.leave("n1#1")
+    assert run(["store", "copy", source, url]) == 0
 
 
 def test_verify_finds_damage_and_cuts_only_if_asked(postgres, capsys):

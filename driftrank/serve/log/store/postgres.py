@@ -149,7 +149,7 @@ class PostgresStore(SharedStore):
         if self._full:
             self._writer.run(lambda connection: connection.execute(_FLUSH))
 
-    def restore(self, entries: Sequence[tuple[int, NewEntry]]) -> None:
+    def restore(self, entries: Sequence[tuple[int, NewEntry]], after: int = 0) -> None:
         ids = [stored_id(entry.id) for _, entry in entries]
         rows = (
             [seq for seq, _ in entries], [entry.key for _, entry in entries], [entry.arm for _, entry in entries],
@@ -160,16 +160,26 @@ class PostgresStore(SharedStore):
         insert = self._sql(
             "INSERT INTO {schema}.log(seq, key, arm, impression, crc, id, body) SELECT * FROM"
             " unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::int[], %b::bytea[], %b::bytea[])"
-            " ON CONFLICT (seq) DO NOTHING"
+            " ON CONFLICT DO NOTHING"
         )
+        # FULL: also what is here and not there
+        other = self._sql(
+            "SELECT min(coalesce(l.seq, u.seq)) FROM unnest(%b::bigint[], %b::bytea[], %b::bytea[]) u(seq, id, body)"
+            " FULL JOIN (SELECT * FROM {schema}.log WHERE seq > %s AND seq <= %s) l USING (seq)"
+            " WHERE (l.id = u.id AND l.body = u.body) IS NOT TRUE"
+        )
+        last = entries[-1][0]
 
         def put(connection: Connection[Any]) -> None:
             with connection.transaction():
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (self._lock,))
                 connection.execute(insert, rows)
+                seq = self._value(connection, other, rows[0], rows[5], rows[6], after, last)
+                if seq is not None:
+                    raise ValueError(f"{self.address}: entry {seq} is another one here: this is not the same log")
 
         self._writer.run(put)
-        self.last = max(self.last, entries[-1][0])
+        self.last = max(self.last, last)
 
     def skip(self, seq: int) -> None:
         remember = self._sql("UPDATE {schema}.meta SET value = greatest(value, %s) WHERE name = 'last'")

@@ -87,8 +87,12 @@ class SharedStore(Store):
         """
 
     @abstractmethod
-    def restore(self, entries: Sequence[tuple[int, NewEntry]]) -> None:
-        """Write entries of another store with the numbers that they have there; those that are here stay."""
+    def restore(self, entries: Sequence[tuple[int, NewEntry]], after: int = 0) -> None:
+        """Write entries of another store, all that it has after a number, with the numbers that they have there.
+
+        Those that are here stay. Raises ``ValueError``, and writes nothing, if one of them is another entry, or if there
+        are more between them.
+        """
 
     @abstractmethod
     def skip(self, seq: int) -> None:
