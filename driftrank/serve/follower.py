@@ -185,6 +185,10 @@ class Follower(Committer):
         self._fail_all([], StoreError("the service is stopping"))
         self._writer.shutdown()
 
+    async def read(self, work: Callable[..., Any], *args: Any) -> Any:
+        """Read the store in the writer thread: a database that does not answer must not stop the event loop."""
+        return await self.run(work, *args)
+
     def _entry(self, new: NewRecord) -> NewEntry:
         if new.about is None:
             return entry_of(new.id, encode(new.record), new.record)

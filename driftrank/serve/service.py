@@ -85,6 +85,7 @@ class Service(ServiceCore):
             replay = await self._replay()
         await self._set_rankers({"default": RankerSettings(), **self.settings.rankers})
         await self._compiler.compile_all()
+        await self.maintenance.measure_store()
         self._gauges()
         self.maintenance.start()
         self.ready, self.starting, self.doing = True, False, NOT_READY
@@ -204,7 +205,7 @@ class Service(ServiceCore):
         )
         self.metrics.gauge("resident_queries", lambda: len(state.queries))
         self.metrics.gauge("lists_pending", lambda: {(name,): len(r.waiting) for name, r in state.rankers.items()})
-        self.metrics.gauge("store_bytes", self.store.size)
+        self.metrics.gauge("store_bytes", lambda: self.maintenance.store_bytes)
         if self._follower is not None:
             follower, maintenance = self._follower, self.maintenance
             self.metrics.gauge("follow_age_seconds", lambda: time.monotonic() - follower.at)

@@ -17,7 +17,7 @@ from driftrank.serve.follower import Follower
 from driftrank.serve.log.committer import NewRecord
 from driftrank.serve.log.entries import owner_of
 from driftrank.serve.log.records import ChangeFound, Imported, Ranked, Record, Reset, Warm, change_id, decode
-from driftrank.serve.log.store.base import LogEntry, Snapshot, StoreError
+from driftrank.serve.log.store.base import Snapshot, StoreError
 from driftrank.serve.log.store.shared import SharedStore, process_of
 from driftrank.serve.maintenance import Maintenance
 from driftrank.serve.metrics import Metrics
@@ -74,7 +74,7 @@ class SharedMaintenance(Maintenance):
     def _work(self) -> Sequence[Callable[[], Awaitable[None]]]:
         return (
             self._keep_lease, self._end_feedback_windows, self._evict_when_full, self._take_checkpoints,
-            self._record_changes, self._measure_lag,
+            self._record_changes, self._measure_lag, self._measure_store,
         )  # fmt: skip
 
     async def stop(self) -> None:
@@ -152,7 +152,7 @@ class SharedMaintenance(Maintenance):
         if self.keeper:
             until, self._to_cover = self._to_cover, self._state.seq
             await self.cover(until)
-            stored = await self._committer.run(self._store.get_snapshot, CHECKPOINT)
+            stored = await self._committer.read(self._store.get_snapshot, CHECKPOINT)
             # else the state from which another service would begin needs what only that one knows
             if stored is not None and stored.seq == self._checkpoint_at:
                 await super()._forget_old()
@@ -191,10 +191,6 @@ class SharedMaintenance(Maintenance):
 
     async def _covered(self) -> int:
         return int(await self._committer.run(self._shared.covered)) + 1
-
-    async def _first_entries(self) -> list[LogEntry]:
-        entries: list[LogEntry] = await self._committer.run(self._store.read, 0, 1000)
-        return entries
 
 
 def _found(ranker: Ranker, change: Change, now: float) -> NewRecord:
