@@ -16,7 +16,7 @@ from driftrank.serve.feedback_requests import FeedbackRequests
 from driftrank.serve.follower import Follower
 from driftrank.serve.log.committer import Committer
 from driftrank.serve.log.records import decode
-from driftrank.serve.log.store.base import Store, StoreDamaged
+from driftrank.serve.log.store.base import Store, StoreDamaged, StoreTooNew
 from driftrank.serve.log.store.shared import SharedStore
 from driftrank.serve.maintenance import Maintenance
 from driftrank.serve.metrics import Metrics
@@ -26,6 +26,7 @@ from driftrank.serve.ranker_compiler import RankerCompiler
 from driftrank.serve.service_core import NOT_READY, ServiceCore, unique_id
 from driftrank.serve.settings import ServerSettings
 from driftrank.serve.shared_maintenance import SharedMaintenance
+from driftrank.serve.state.version import VERSION
 from driftrank.wire import ENCODER, RankerSettings
 
 _log = logging.getLogger("driftrank.serve")
@@ -166,6 +167,7 @@ class Service(ServiceCore):
         """Begin with the last checkpoint, and take in what came after it."""
         assert self._follower is not None
         began = time.perf_counter()
+        await self._join()
         await self._follower.set_clock(self._clock)
         self.state.restore()
         await self._compiler.compile_all()
@@ -180,9 +182,22 @@ class Service(ServiceCore):
 
     async def _begin_again(self) -> None:
         """The log was cut: what was in memory may not be in it."""
+        assert self._follower is not None
+        self.ready, self.doing = False, "the log was cut: what is left of it is being read"
+        try:
+            await self._join()
+        except StoreTooNew as error:
+            self.doing = str(error)
+            raise
         self.state.begin_again()
         await self._compiler.compile_all()
+        await self._follower.catch_up()
+        self.ready, self.doing = True, NOT_READY
         self.metrics.add("begun_again")
+
+    async def _join(self) -> None:
+        assert isinstance(self.store, SharedStore)
+        await self._committer.run(self.store.join, VERSION)
 
     def _followed(self, records: int) -> None:
         self.metrics.add("records_followed", (), records)

@@ -10,7 +10,6 @@ from driftrank.serve.log.store.postgres import PostgresStore
 from driftrank.serve.log.store.sqlite import SQLiteStore
 from tests.serve.harness import Harness
 
-
 RECORD = encode(Withdrawn("default", "x", 0.0))
 
 
@@ -133,6 +132,19 @@ def test_verify_finds_damage_and_cuts_only_if_asked(postgres, capsys):
     assert run(["store", "verify", url]) == 0
     assert run(["store", "verify", f"{url}_none"]) == 2
     assert "it does not exist" in capsys.readouterr().err
+
+
+def test_a_store_in_use_is_cut_only_by_force(postgres, capsys):
+    url = postgres.url()
+    with PostgresStore(url) as store:
+        store.append([("a", b"{}"), ("b", b"no object")])
+        store.announce("n1#1", "", 2)
+        assert run(["store", "verify", url, "--cut"]) == 2
+        assert "node n1 used the store 0 s ago: stop all nodes first" in capsys.readouterr().err
+        assert len(store.read(0)) == 2
+        assert run(["store", "verify", url, "--cut", "--force"]) == 0
+        assert "1 entry is cut off" in capsys.readouterr().out
+        assert len(store.read(0)) == 1
 
 
 def test_nodes_lists_services(postgres, tmp_path, capsys):

@@ -16,7 +16,7 @@ from driftrank.serve import feeds
 from driftrank.serve.experiment import experiment_of
 from driftrank.serve.http.problems import Refused
 from driftrank.serve.log.records import Final, decode
-from driftrank.serve.log.store.base import LogOnly, Snapshot, StoreUnknown
+from driftrank.serve.log.store.base import LogCut, LogOnly, Snapshot, StoreUnknown
 from driftrank.serve.log.store.postgres import PostgresStore
 from driftrank.serve.log.store.shared import Loaded
 from driftrank.serve.maintenance import _end
@@ -481,12 +481,65 @@ def test_a_cut_log_makes_a_node_begin_again(postgres):
         postgres.run(f"UPDATE {schema}.log SET id = 'other' WHERE seq = %s", last)
         postgres.run(f"DELETE FROM {schema}.log WHERE seq = %s", last)
         b.store._writer._disconnect()
-        nodes.run(_until(lambda: b._follower.begun_again and b.state.seq == last - 1))
+        nodes.run(_until(lambda: b._follower.begun_again and b.problem is None))
         assert b._follower.begun_again == 1
-        assert b.problem is None
+        assert b.state.seq == last - 1
         nodes.made[:] = [made for made in nodes.made if made.ranked.event_id != "e3"]
         nodes.run(b.list_of("q", "e3"))
         assert not nodes.differences()
+
+
+def test_a_log_that_is_cut_under_live_nodes_is_noticed(postgres):
+    with Nodes(postgres.url(), ranker=RANKER) as nodes:
+        a, b = nodes[0], nodes[1]
+        for n in range(4):
+            nodes.run(a.list_of("q", f"e{n}"))
+        nodes.level()
+        nodes.run(b.hold("default", ["q"]))
+        last = nodes.log()[-1].seq
+        postgres.run(f"UPDATE {nodes.url.partition('schema=')[2]}.log SET crc = crc + 1 WHERE seq = %s", last)
+        with PostgresStore(nodes.url) as store:
+            assert store.verify(0).seq == last
+        nodes.run(_until(lambda: all(node._follower.begun_again and node.problem is None for node in nodes.nodes)))
+        assert [node._follower.begun_again for node in nodes.nodes] == [1, 1]
+        nodes.made[:] = [made for made in nodes.made if made.ranked.event_id != "e3"]
+        for node in nodes.nodes:
+            assert nodes.run(node.click("e3", 1)).outcome == "orphan"
+            nodes.run(node.list_of("q"))
+        assert not nodes.differences()
+
+
+def test_what_was_made_from_a_log_that_was_cut_is_not_written(postgres, monkeypatch):
+    with Nodes(postgres.url(), 1, ranker=RANKER) as nodes:
+        node = nodes[0]
+        nodes.run(node.list_of("q", "e"))
+        begin, calls = node._follower._begin_again, []
+
+        async def failing():
+            assert not calls or node.problem
+            calls.append(node.ready)
+            if len(calls) == 1:
+                raise StoreUnknown("not yet")
+            await begin()
+
+        async def cut():
+            node._follower._begin_again = failing
+            monkeypatch.setattr(node.store, "check_uncut", _cut)
+            node._follower._log._check_at = 0.0
+            clicks = [asyncio.create_task(node.click("e", n)) for n in (1, 2)]
+            found = await asyncio.gather(*clicks, return_exceptions=True)
+            assert all("the log was cut" in str(error) for error in found)
+            monkeypatch.undo()
+            await _until(lambda: node.problem is None)
+
+        nodes.run(cut())
+        assert len(calls) == 2  # a database that fails meanwhile is asked again
+        assert not any(isinstance(decode(entry.body), Final) for entry in nodes.log())
+        assert nodes.run(node.click("e", 1)).outcome == "counted"
+
+
+def _cut():
+    raise LogCut("the log was cut")
 
 
 def test_an_unknown_record_makes_a_node_step_aside(postgres):

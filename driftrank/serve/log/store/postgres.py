@@ -79,6 +79,7 @@ class PostgresStore(SharedStore):
         self.last = 0
         self.doubts = 0  #: appends whose outcome was unknown at first
         self._full = durability == "full"
+        self._version: int | None = None  # of what this service writes, once it has joined
         self._mark: tuple[int, bytes] | None = None  # the last entry that was appended or followed, and its id
         self._lock = int.from_bytes(blake2b(self.address.schema.encode(), digest_size=7).digest(), "little")
         self._writer = Link(self.address, patience, self._check)
@@ -209,6 +210,10 @@ class PostgresStore(SharedStore):
 
         def put(connection: Connection[Any]) -> None:
             with connection.transaction():
+                if self._version is not None:
+                    newest = "SELECT value FROM {schema}.meta WHERE name = 'version' FOR SHARE"
+                    if self._value(connection, newest) > self._version:  # ours would lack what newer ones know
+                        return
                 if gone:
                     connection.execute(delete, ([name.encode() for name in gone], before))
                 if latest:
@@ -349,13 +354,31 @@ class PostgresStore(SharedStore):
         now = "SELECT extract(epoch FROM clock_timestamp())::float8"
         return float(self._writer.run(lambda connection: self._value(connection, now)))
 
+    def join(self, version: int) -> None:
+        say = (
+            "INSERT INTO {schema}.meta VALUES ('version', %s) ON CONFLICT (name) DO UPDATE"
+            " SET value = greatest(meta.value, excluded.value) RETURNING value"
+        )
+        newest = self._writer.run(lambda connection: self._value(connection, say, version))
+        if newest > version:
+            raise StoreTooNew(
+                f"{self.address}: is used by a newer driftrank (version {newest} of records; this one writes "
+                f"{version}); update driftrank"
+            )
+        self._version = version
+
+    def check_uncut(self) -> None:
+        self._writer.run(self._check_mark)
+
     def lease(self, name: str, process: str, seconds: float) -> bool:
         take = self._sql(
-            "INSERT INTO {schema}.leases VALUES (%s, %s, clock_timestamp() + make_interval(secs => %s))"
+            "INSERT INTO {schema}.leases SELECT %s, %s, clock_timestamp() + make_interval(secs => %s)"
+            " WHERE NOT EXISTS (SELECT FROM {schema}.meta WHERE name = 'version' AND value > %s)"
             " ON CONFLICT (name) DO UPDATE SET node = excluded.node, until = excluded.until"
             " WHERE leases.node = excluded.node OR leases.until < clock_timestamp()"
         )
-        return self._writer.run(lambda connection: connection.execute(take, (name, process, seconds)).rowcount) == 1
+        values = name, process, seconds, LAST if self._version is None else self._version
+        return self._writer.run(lambda connection: connection.execute(take, values).rowcount) == 1
 
     def announce(self, process: str, url: str, seq: int) -> None:
         say = self._sql(
@@ -417,7 +440,7 @@ class PostgresStore(SharedStore):
     # -- connections ---------------------------------------------------------------------------------------------------
 
     def _check(self, connection: Connection[Any]) -> None:
-        """Create the tables if they do not exist; see that what was read is still there."""
+        """Create the tables if they do not exist; see that what was read is in them."""
         there = "SELECT to_regclass(%s) IS NOT NULL"
         table = self.address.quoted.replace("%%", "%") + ".meta"
         if not connection.execute(there, (table,)).fetchone()[0]:  # type: ignore[index]
@@ -435,6 +458,10 @@ class PostgresStore(SharedStore):
                 f"{self.address}: was written by a newer driftrank (format {found}; this one reads {FORMAT}); "
                 "update driftrank"
             )
+        self._check_mark(connection)
+
+    def _check_mark(self, connection: Connection[Any]) -> None:
+        """See that what was read is still there."""
         if self._mark is not None:
             seq, id = self._mark
             query = (

@@ -90,8 +90,8 @@ class SharedStore(Store):
     def restore(self, entries: Sequence[tuple[int, NewEntry]], after: int = 0) -> None:
         """Write entries of another store, all that it has after a number, with the numbers that they have there.
 
-        Those that are here stay. Raises ``ValueError``, and writes nothing, if one of them is another entry, or if there
-        are more between them.
+        Those that are here stay. Raises ``ValueError``, and writes nothing, if one of them is another entry, or if
+        there are more between them.
         """
 
     @abstractmethod
@@ -129,6 +129,18 @@ class SharedStore(Store):
     @abstractmethod
     def clock(self) -> float:
         """The time of the store, in seconds since 1970. Entries whose times are seconds ahead of it are refused."""
+
+    @abstractmethod
+    def join(self, version: int) -> None:
+        """Say which version of records and snapshots this service writes.
+
+        Raises :class:`StoreTooNew` if a service with a higher one has joined. If one does so later, snapshots of this
+        one are not written any more, and it gets no lease.
+        """
+
+    @abstractmethod
+    def check_uncut(self) -> None:
+        """Raise :class:`LogCut` if the entry that was read or appended last is gone."""
 
     @abstractmethod
     def lease(self, name: str, process: str, seconds: float) -> bool:
