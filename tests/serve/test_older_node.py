@@ -9,9 +9,9 @@ import pytest
 
 import driftrank.serve.service
 from driftrank.policies.stationary.cascade_ucb1 import CascadeUCB1
-from driftrank.serve.http.problems import Refused
 from driftrank.serve.log.records import Ranked, Record, decode
 from driftrank.serve.log.store.base import Snapshot, StoreTooNew
+from driftrank.serve.problems import Refused
 from driftrank.serve.state.version import VERSION, fields_of
 from tests.serve.nodes import Nodes
 from tests.serve.test_nodes import _until
