@@ -322,7 +322,7 @@ class Query:
 
     @classmethod
     def from_bytes(cls, body: bytes, *, only_known: bool = False) -> Query:
-        """Raises ``ValueError`` if it is not a saved query, or with ``only_known`` if a later version has added to it."""
+        """Raises ``ValueError`` if it is not a saved query, or with ``only_known`` if a later version added to it."""
         saved = msgpack.decode(body, type=_OnlyKnown if only_known else SavedQueryState)
         if saved.format != _FORMAT:
             raise ValueError(f"a query in format {saved.format}, this version reads {_FORMAT}")
