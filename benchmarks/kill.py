@@ -76,7 +76,7 @@ CHANGING, POLICIES = "changing", ("CascadeUCB1", "CascadeTS", "CascadeDUCB")
 STEADY, COLLECTING = ("patient", "silent", "collecting"), ("collecting", "testing")
 VALUES = {"purchase": 1.0, "dwell": 0.3, "hide": 0.0}
 #: clicked positions, and what each is worth; None: the list was taken back
-Told = tuple[tuple[int, float], ...] | None
+Reported = tuple[tuple[int, float], ...] | None
 ITEMS = [f"item-{n}" for n in range(8)]
 
 SERVER = """
@@ -184,8 +184,8 @@ class Seen:
         self.requests: dict[tuple[str, str], dict[str, Any]] = {}  #: to rank, answered or not
         self.deferred: set[tuple[str, str]] = set()
         self.activated: set[tuple[str, str]] = set()  #: acknowledged
-        self.sent: dict[tuple[str, str], set[Told]] = {}  #: feedback, acknowledged or not
-        self.acknowledged: list[tuple[tuple[str, str], Told, str]] = []  #: feedback, with its outcome
+        self.sent: dict[tuple[str, str], set[Reported]] = {}  #: feedback, acknowledged or not
+        self.acknowledged: list[tuple[tuple[str, str], Reported, str]] = []  #: feedback, with its outcome
         self.arms: dict[str, str] = {}  #: by subject
         self.pages: dict[tuple[str, str], dict[int, list[str]]] = {}  #: by subject and query; by offset
         self.changes: set[float] = set()  #: acknowledged changes of settings, by holdout, which each has of its own
@@ -325,7 +325,7 @@ class Client:
             if self._random.random() < 0.05:
                 self._unanswered.append((f"feedback/{ranker}", [body]))  # again, though it was answered
 
-    def _reported(self, ranker: str, body: dict[str, Any]) -> Told:
+    def _reported(self, ranker: str, body: dict[str, Any]) -> Reported:
         """The feedback as its record has it: positions are those on the page."""
         above = self._seen.requests[ranker, body["event_id"]].get("offset", 0)
         worth = VALUES[body["kind"]] if "kind" in body else body.get("value", 1.0)
@@ -517,7 +517,7 @@ def check_log(log: list[tuple[int, Record]], seen: Seen) -> dict[str, Any]:
     """Check that all that was acknowledged is in the log, once, and nothing that was not sent."""
     ranked: dict[tuple[str, str], Ranked] = {}
     finals: dict[tuple[str, str], Final] = {}
-    clicked: dict[tuple[str, str], set[Told]] = {}
+    clicked: dict[tuple[str, str], set[Reported]] = {}
     activated: set[tuple[str, str]] = set()
     changes: set[float] = set()
     for seq, record in log:
@@ -532,11 +532,11 @@ def check_log(log: list[tuple[int, Record]], seen: Seen) -> dict[str, Any]:
         elif isinstance(record, Final):
             finals[at] = record
             collected = at[0] in COLLECTING
-            sent, told = seen.sent.get(at, set()), _recorded(record)
-            if record.how == "feedback" and not collected and told not in sent:
-                seen.fails(f"{at}: clicks {told} in the log, sent were {sent}")
-            if collected and not {*told} <= {click for clicks in sent for click in clicks or ()}:
-                seen.fails(f"{at}: clicks {told} in the log, sent were {sent}")
+            sent, recorded = seen.sent.get(at, set()), _recorded(record)
+            if record.how == "feedback" and not collected and recorded not in sent:
+                seen.fails(f"{at}: clicks {recorded} in the log, sent were {sent}")
+            if collected and not {*recorded} <= {click for clicks in sent for click in clicks or ()}:
+                seen.fails(f"{at}: clicks {recorded} in the log, sent were {sent}")
         elif isinstance(record, Clicked):
             clicked.setdefault((record.ranker, record.event_id), set()).add(_recorded(record))
         elif isinstance(record, RankerSet) and record.ranker == CHANGING:

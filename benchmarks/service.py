@@ -366,7 +366,7 @@ def checkpoints(port: int) -> int:
 
 
 def reported(process: subprocess.Popen[bytes], trace: Path | None) -> dict[str, Any]:
-    """What a trace has found since it was asked last; empty without a trace."""
+    """The report of a trace since the last one; empty without a trace."""
     if trace is None:
         return {}
     before = trace.stat().st_size if trace.exists() else 0
