@@ -8,7 +8,7 @@ import stat
 import sys
 from contextlib import suppress
 
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.settings.server import ServerSettings
 
 #: an option of Linux, which Python has a name for since 3.12
 _TCP_NOTSENT_LOWAT = 25

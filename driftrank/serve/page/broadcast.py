@@ -9,7 +9,7 @@ from time import monotonic, perf_counter
 from typing import NamedTuple
 
 from driftrank import __version__
-from driftrank.serve.http.problems import Refused
+from driftrank.serve.problems import Refused
 from driftrank.wire import ENCODER
 
 _log = logging.getLogger("driftrank.serve")

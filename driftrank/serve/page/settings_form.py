@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
-from driftrank.serve.http.problems import Refused
-from driftrank.serve.load_settings import written_settings
-from driftrank.serve.ranker_settings import check_ranker
+from driftrank.serve.problems import Refused
 from driftrank.serve.service import Service
+from driftrank.serve.settings.load import written_settings
+from driftrank.serve.settings.ranker import check_ranker
 from driftrank.wire import RankerSettings
 
 

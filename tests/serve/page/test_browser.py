@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from driftrank.serve.keys import new_key
+from driftrank.serve.access.keys import new_key
 from tests.serve.page.browser import Noted, chromium, serious
 from tests.serve.running import Running
 
