@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from typing import Any
 
 from driftrank.serve.log.committer import Committer, NewRecord, QueueFull, Settled
 from driftrank.serve.log.records import Ranked, decode
@@ -175,6 +176,10 @@ class ServiceCore:
         read = await self.impressions(ranker, [record.event_id for record in ranked])
         found = {it.seq: it for it in (*known.values(), *read.values()) if it is not None}
         return [found[seq] for seq in records if seq in found]
+
+    async def read(self, work: Callable[..., Any], *args: Any) -> Any:
+        """Call a method that reads the store; one in a database is read beside the event loop."""
+        return await self._committer.read(work, *args)
 
     async def store_use(self) -> tuple[int | None, list[Node]]:
         """The size of the store, and the services that use it if several can; nothing if it cannot be read."""

@@ -100,7 +100,7 @@ GAUGES = {
     "state_bytes": Family("Memory of learners."),
     "shared_model_bytes": Family("Memory of shared models.", ("ranker",)),
     "resident_queries": Family("Queries whose learners are in memory."),
-    "store_bytes": Family("Size of the store on disk."),
+    "store_bytes": Family("Size of the store on disk, a few seconds ago."),
     "commit_queue_length": Family("Records waiting to be stored."),
     "connections": Family("Open connections."),
     "follow_age_seconds": Family("Time since the log was last read, if other services write to it, too."),

@@ -58,7 +58,7 @@ class ServerSettings:
     checkpoint_seconds: float = 60.0  #: seconds between snapshots, if there are new records
     workers: int = 1  #: processes that answer requests, if the store allows several
     discard: list[str] = field(default_factory=list)  #: rankers that may begin again if their settings require it
-    node: str | None = None  #: the name of this service among those that share a store; None: its host and port
+    node: str | None = None  #: the name of this service among those that share a store; None: its machine and port
     #: how often to look for records of other services, if there are none of its own; ten times as seldom if there were
     #: none for a second
     follow: float | str = 0.005
