@@ -6,12 +6,12 @@ import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from time import perf_counter
 
 from driftrank.serve.log.committer import Committer, NewRecord
-from driftrank.serve.log.records import Final, Lost, decode, final_id
+from driftrank.serve.log.records import Final, Lost, Withdrawn, decode, final_id, withdrawn_id
 from driftrank.serve.log.store.base import LAST, LogEntry, Snapshot, Store, StoreError
 from driftrank.serve.monitoring.metrics import Metrics
 from driftrank.serve.ranking.feedback import withdrawal
@@ -54,6 +54,7 @@ class Maintenance:
         self._now = now
         self._tasks: list[asyncio.Task[None]] = []
         self._undelivered: deque[tuple[float, Ranker, Impression]] = deque()
+        self._withdrawals: list[NewRecord] = []  # to be written as soon as the store takes them
         self.store_bytes = 0  #: its size a moment ago
         self._new = 0  # records since the last checkpoint
         self._checkpoint_at = 0  # the record of the last checkpoint of this service
@@ -124,14 +125,21 @@ class Maintenance:
         later = min(_ASK_AGAIN, ranker.feedback_window / 2)
         self._undelivered.append((self._now() + later, ranker, impression))
 
+    def unseen(self, ranker: Ranker, event_ids: Iterable[str]) -> None:
+        """Take impressions back that may be in the log or may still come: the outcome is unknown."""
+        now = self._now()
+        for event_id in event_ids:
+            record = Withdrawn(ranker.name, event_id, now)
+            self._withdrawals.append(NewRecord(withdrawn_id(ranker.name, ranker.created, event_id), record))
+
     async def take_back_undelivered(self, now: float) -> None:
-        records = []
         while self._undelivered and self._undelivered[0][0] <= now:
             _, ranker, impression = self._undelivered.popleft()
             if not impression.delivered and impression.final is None:
-                records.append(withdrawal(ranker, impression, self._now()))
-        if records:
+                self._withdrawals.append(withdrawal(ranker, impression, self._now()))
+        if records := self._withdrawals[:]:
             await self._committer.append(records, urgent=True)
+            del self._withdrawals[: len(records)]
 
     async def _end_feedback_windows(self) -> None:
         await self.take_back_undelivered(self._now())

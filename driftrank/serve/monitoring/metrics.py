@@ -81,8 +81,8 @@ COUNTERS = {
     "evictions": Family("Queries written to the store because the memory for learners was full."),
     "loads": Family("Queries loaded from the store."),
     "records_forgotten": Family("Records dropped from the log after their retention."),
-    "connections_closed": Family("Connections closed by the server: headers too long, request too slow, too many "
-                                 "connections.", ("why",)),
+    "connections_closed": Family("Connections closed by the server: headers too long, request too slow, answers "
+                                 "unread, too many requests pipelined, too many connections.", ("why",)),
     "requests_refused": Family("Requests refused, by reason: overload, or the rate of a key.", ("why",)),
 }  # fmt: skip
 HISTOGRAMS = {
