@@ -15,6 +15,7 @@ from driftrank.serve.log.committer import Committer, NewRecord
 from driftrank.serve.log.records import Final, Lost, decode, final_id
 from driftrank.serve.log.store.base import LAST, LogEntry, Snapshot, Store, StoreError
 from driftrank.serve.metrics import Metrics
+from driftrank.serve.recent import Recent
 from driftrank.serve.settings import ServerSettings
 from driftrank.serve.state.checkpoint import CHECKPOINT, shared_name
 from driftrank.serve.state.impressions import Impression
@@ -40,6 +41,8 @@ _TICK = 0.25
 class Maintenance:
     """The background tasks of a running service."""
 
+    recent: Recent  #: requests since the start
+
     def __init__(
         self, state: State, store: Store, committer: Committer, settings: ServerSettings, metrics: Metrics,
         now: Callable[[], float],
@@ -64,6 +67,7 @@ class Maintenance:
         self.memory_free.set()
 
     def start(self) -> None:
+        self.recent = Recent(self._metrics)
         for work in self._work():
             self._tasks.append(asyncio.create_task(self._forever(work)))
 
@@ -163,6 +167,7 @@ class Maintenance:
         began = perf_counter()
         await asyncio.sleep(_TICK)
         self._metrics.observe("event_loop_lag_seconds", (), max(0.0, perf_counter() - began - _TICK))
+        self.recent.take()
 
     # -- memory ----------------------------------------------------------------------------------------------------
 

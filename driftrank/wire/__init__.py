@@ -11,7 +11,15 @@ from .common import Named as Named
 from .common import Problem
 from .common import Why as Why
 from .experiment import AfterPrefix, ArmCounts, Comparison, Day, ExperimentState, Interval, ShadowState
-from .overview import ArmOverview, Clickedness, NodeOverview, Overview, RankerOverview, ServiceOverview
+from .overview import (
+    ArmOverview,
+    Clickedness,
+    NodeOverview,
+    Overview,
+    RankerOverview,
+    RecentRequests,
+    ServiceOverview,
+)
 from .queries import (
     ChangeLogged,
     EndedLists,
@@ -89,6 +97,7 @@ __all__ = [
     "RankerInfo",
     "RankerOverview",
     "RankerSettings",
+    "RecentRequests",
     "SavedQuery",
     "SeriesState",
     "ServiceOverview",
