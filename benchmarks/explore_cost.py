@@ -14,7 +14,7 @@ import numpy as np
 
 import driftrank as dr
 from driftrank.kernels.rng import key_of
-from driftrank.serve.explore import draw_ranks, shown_as_ranked
+from driftrank.serve.ranking.explore import draw_ranks, shown_as_ranked
 
 ATTRACTION = (0.40, 0.30, 0.22, 0.15, 0.12, 0.10, 0.08, 0.06, 0.05, 0.04)
 K = 3

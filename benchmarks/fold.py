@@ -27,9 +27,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from driftrank.serve.log.records import Record, decode
 from driftrank.serve.log.store.base import LogOnly
 from driftrank.serve.log.store.sqlite import SQLiteStore
-from driftrank.serve.metrics import Metrics
+from driftrank.serve.monitoring.metrics import Metrics
 from driftrank.serve.service import Service
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.settings.server import ServerSettings
 from driftrank.serve.state.series import Series
 from driftrank.serve.state.state import State
 from driftrank.serve.state.traffic import QueryTraffic

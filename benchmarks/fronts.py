@@ -43,9 +43,9 @@ from driftrank.serve.http.connection import Connection, Connections  # noqa: E40
 from driftrank.serve.http.listener import open_listener  # noqa: E402
 from driftrank.serve.http.routes import feedback, rank  # noqa: E402
 from driftrank.serve.log.store.base import open_store  # noqa: E402
-from driftrank.serve.metrics import Metrics  # noqa: E402
+from driftrank.serve.monitoring.metrics import Metrics  # noqa: E402
 from driftrank.serve.service import Service  # noqa: E402
-from driftrank.serve.settings import ServerSettings  # noqa: E402
+from driftrank.serve.settings.server import ServerSettings  # noqa: E402
 from driftrank.wire import Feedback, FeedbackResult, RankRequest, RankResponse  # noqa: E402
 
 WAYS = ("whole", "decoded")

@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.kill import Seen, check_state, export, free_port, log_of  # noqa: E402
-from driftrank.serve.keys import new_key  # noqa: E402
+from driftrank.serve.access.keys import new_key  # noqa: E402
 from driftrank.serve.log.store.sqlite import SQLiteStore  # noqa: E402
 
 #: rankers of the settings, with policies of different needs

@@ -41,7 +41,7 @@ from driftrank.policies.registry import parse_policy  # noqa: E402
 from driftrank.serve.log.records import Activated, Clicked, Final, Ranked, Record, decode  # noqa: E402
 from driftrank.serve.log.store.base import LogOnly  # noqa: E402
 from driftrank.serve.log.store.sqlite import SQLiteStore  # noqa: E402
-from driftrank.serve.metrics import Metrics  # noqa: E402
+from driftrank.serve.monitoring.metrics import Metrics  # noqa: E402
 from driftrank.serve.state.checkpoint import shared_name  # noqa: E402
 from driftrank.serve.state.query import Query  # noqa: E402
 from driftrank.serve.state.state import State  # noqa: E402

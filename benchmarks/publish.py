@@ -4,7 +4,8 @@
 
 The page and its figure become docs/explanation/leaderboard.md and docs/images/leaderboard.png. What is between the
 marks "leaderboard: begin" and "leaderboard: end" is replaced: in docs/explanation/default-policy.md by the losses of
-the default policy, and by tables about the parts "users" and "fair"; in README.md by a short table of users.
+the default policy, and by tables about the parts "users" and "fair"; in docs/explanation/which-policy.md by a short
+table of users.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from driftrank.reporting.table import Table
 
 ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- leaderboard: begin -->", "<!-- leaderboard: end -->"
-#: the users in README.md, with an environment in which nothing changes and one in which they do
+#: the users in which-policy.md, with an environment in which nothing changes and one in which they do
 SHOWN = {
     "cascade: read to the first click": ("Stationary", "Abrupt"),
     "PBM: overlook low positions": ("PBM-1-K5", "PBM-1-breaks"),
@@ -80,7 +81,7 @@ def fair_table(board: Leaderboard) -> Table:
     return Table(names, rows, (None, *[""] * 5))
 
 
-def readme_table(board: Leaderboard) -> Table:
+def short_table(board: Leaderboard) -> Table:
     """By users: the default policy beside the best of all others, in bold if that is significantly better."""
     parts = {name: part for part in board.every_part for name in part.environments}
 
@@ -134,7 +135,7 @@ def main() -> None:
     figure = Image.open(options.folder / "leaderboard.png").convert("RGB")
     figure.quantize(128).save(docs / "images" / "leaderboard.png", optimize=True)  # a quarter of the bytes
     put(docs / "explanation" / "default-policy.md", block(board))
-    put(options.root / "README.md", readme_table(board).to_markdown().rstrip())
+    put(docs / "explanation" / "which-policy.md", short_table(board).to_markdown().rstrip())
 
 
 if __name__ == "__main__":

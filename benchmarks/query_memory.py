@@ -15,7 +15,7 @@ import tracemalloc
 from driftrank.policies.learner.shared_model import SharedModel
 from driftrank.policies.registry import parse_policy
 from driftrank.serve.log.records import Ranked
-from driftrank.serve.rank import memo_of
+from driftrank.serve.ranking.choice import memo_of
 from driftrank.serve.state.query import Query, new_learner
 
 POLICIES = ("PriorRegimeTS", "CascadeTS", "CascadeRegimeTS", "CascadeSWUCB:window=24h")

@@ -119,12 +119,19 @@ def test_a_missing_extra_on_the_command_line(serving: Environment) -> None:
 
 def test_commands_with_and_without_extras(serving: Environment) -> None:
     plots = "needs matplotlib: pip install 'driftrank[plots]'"
+    both = "needs DuckDB and matplotlib: pip install 'driftrank[logs,plots]'"
     expected = {
         "key": None,
         "policies": None,
         "environments": None,
         "log stats x": "driftrank log stats: needs DuckDB: pip install 'driftrank[logs]'",
-        **{name: f"driftrank {name}: {plots}" for name in ("drive", "leaderboard", "reproduce", "simulate", "sweep")},
+        **{
+            name: f"driftrank {name.split()[0]}: {plots}"
+            for name in ("bounds --json", "drive", "leaderboard", "reproduce", "simulate", "sweep")
+        },
+        "fit x --report y": f"driftrank fit: {both}",
+        "evaluate x --report y": f"driftrank evaluate: {both}",
+        "advise x --report y": f"driftrank advise: {both}",
     }
     code = """
 import sys

@@ -10,6 +10,7 @@ import typer
 from driftrank.cli import _options as o
 from driftrank.cli._complete import policy_names
 from driftrank.cli.evaluate import REFUSED, KOption
+from driftrank.extras import LOGS, need
 
 PoliciesOption = Annotated[
     list[str] | None,
@@ -59,13 +60,14 @@ def advise(
     driftrank advise log.parquet --k 3 --out driftrank.toml --report out/advice
     driftrank advise log.parquet --policy CascadeSWUCB:window=500 --budget 20m --json
     """
+    need("logs", *LOGS, serve=("msgspec",), plots=() if report is None else ("matplotlib",))
     from driftrank.cli._output import show_json
     from driftrank.cli.log._columns import columns_of
     from driftrank.experiments.advice.advice import check_settings_file
     from driftrank.experiments.advice.advise import advise as run
     from driftrank.files import usable_folder
     from driftrank.logs import open_log
-    from driftrank.serve.ranker_settings import check_name
+    from driftrank.serve.settings.ranker import check_name
 
     check_name(ranker)
     if out is not None:

@@ -9,6 +9,7 @@ import typer
 
 from driftrank.cli import _options as o
 from driftrank.cli._complete import environment_names
+from driftrank.extras import need
 
 if TYPE_CHECKING:
     from driftrank.experiments.paper.growth import Growth
@@ -68,6 +69,8 @@ def bounds(
     driftrank bounds --env LowerBound:L=10,p=0.2,delta=0.1 --horizon 1000000 --no-growth
     driftrank bounds --env Abrupt --queries my-queries.json --epsilon 0.51 --json
     """
+    if growth:
+        need("plots", "matplotlib")
     from driftrank.cli._output import show_json, show_table
     from driftrank.experiments.paper.bounds import environment_for, measure_bounds
     from driftrank.experiments.paper.growth import HORIZONS, QUICK_HORIZONS, measure_growth

@@ -77,7 +77,7 @@ def _experiment(source: str, ranker: str | None, since: str | None, key: str | N
     from driftrank.extras import need
 
     need("serve", "msgspec", "prometheus_client")
-    from driftrank.serve.comparing import stored_experiment
+    from driftrank.serve.offline.comparison import stored_experiment
 
     return stored_experiment(source if "://" in source else f"sqlite:///{source}", ranker, _time(since))
 

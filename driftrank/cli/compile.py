@@ -38,9 +38,9 @@ def compile(
 
     need("serve", "msgspec")
     from driftrank.engine.cpu import cores
-    from driftrank.serve.compiling import Needed, compile_policies
-    from driftrank.serve.load_settings import load_settings, ranker_settings
-    from driftrank.serve.ranker_settings import arms_of, policy_of, settings_of_arm
+    from driftrank.serve.processes.compiling import Needed, compile_policies
+    from driftrank.serve.settings.load import load_settings, ranker_settings
+    from driftrank.serve.settings.ranker import arms_of, policy_of, settings_of_arm
 
     settings = load_settings(config, os.environ)
     named = [ranker_settings({"policy": policy}) for policy in policies or ()]

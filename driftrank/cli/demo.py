@@ -41,10 +41,10 @@ def demo(
     """
     need("serve", "jinja2", "msgspec", "prometheus_client", "starlette", "uvicorn")
     from driftrank.serve.app import serve
-    from driftrank.serve.load_settings import load_settings
-    from driftrank.serve.logging import set_up_logging
+    from driftrank.serve.monitoring.logging import set_up_logging
     from driftrank.serve.page.sandbox import Sandbox
-    from driftrank.serve.settings import check_reachable
+    from driftrank.serve.settings.load import load_settings
+    from driftrank.serve.settings.server import check_reachable
 
     def listening(url: str) -> None:
         typer.echo(f"driftrank listens on {url}, simulated users are at {url}/try; Ctrl-C ends it")

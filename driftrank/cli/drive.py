@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from driftrank.cli import _options as o
-from driftrank.extras import need
+from driftrank.extras import CLIENT, need
 
 if TYPE_CHECKING:
     from driftrank.drive.result import DriveResult
@@ -72,9 +72,7 @@ def drive(
     driftrank drive --env Traffic:n_queries=500,K=10,going_on=0.85 --steps 5000
     driftrank drive --env Traffic:stream=log.parquet,models=models.json,K=10 --steps 5000
     """
-    import driftrank.client  # noqa: F401 - names the extra if something is missing
-
-    need("plots", "matplotlib", "pyarrow")
+    need("plots", "matplotlib", "pyarrow", client=CLIENT)
     from driftrank.drive.drive import Drive
     from driftrank.drive.session import FeedbackFaults
     from driftrank.files import usable_folder

@@ -10,7 +10,7 @@ import typer
 
 from driftrank.cli import _options as o
 from driftrank.cli._complete import policy_names
-from driftrank.extras import need
+from driftrank.extras import LOGS, need
 
 if TYPE_CHECKING:
     from driftrank.evaluation.estimate import Estimate
@@ -123,6 +123,7 @@ def evaluate(
     driftrank evaluate --print-sql --k 3 --dialect bigquery --table shop.clicks --target shop.lists
     driftrank evaluate --from-sums sums.parquet
     """
+    need("logs", *LOGS, plots=() if report is None else ("matplotlib",))
     from driftrank.cli.log._columns import columns_of
     from driftrank.evaluation.evaluating import evaluate as run
     from driftrank.files import usable_folder
@@ -137,7 +138,6 @@ def evaluate(
         return _from_sums(from_sums, level, interval, json)
     assert log is not None
     if report is not None:
-        need("plots", "matplotlib")
         usable_folder(report)
     targets = [*(policy or ()), *(rankings or ()), *(["best-now"] if best_now else ())]
     if not targets:

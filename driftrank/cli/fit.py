@@ -9,7 +9,7 @@ import typer
 
 from driftrank.cli import _options as o
 from driftrank.cli._complete import click_model_names
-from driftrank.extras import need
+from driftrank.extras import LOGS, need
 
 if TYPE_CHECKING:
     from driftrank.fitting.fit import FittedModels
@@ -117,12 +117,13 @@ def fit(
     driftrank fit --print-sql --model PBM --dialect bigquery --table my.project.clicks
     driftrank fit --from-stats counted.parquet --model PBM
     """
+    need("logs", *LOGS, plots=() if report is None else ("matplotlib",))
     from driftrank.fitting.fit import check_target, fit_log, fit_statistics, models_of, write_models
 
     models = [cls.__name__ for cls in models_of(model)]
     if print_sql:
         return _print_sql(models, bool(exact), dialect, table)
-    _check(log, from_stats, drift, save_stats, out, report)
+    _check(log, from_stats, drift, save_stats, out)
     if not overwrite:
         check_target(out, models)
     options: dict[str, Any] = {"prior": _prior(prior), "per_query": per_query, "exact": exact}
@@ -149,11 +150,7 @@ def _print_sql(models: list[str], exact: bool, dialect: str, table: str) -> None
     typer.echo(print_sql(finest(models_of(models), exact), dialect, table) + ";")
 
 
-def _check(
-    log: str | None, from_stats: list[Path] | None, drift: bool, save_stats: Path | None, out: Path, report: Path | None
-) -> None:
-    if report is not None:
-        need("plots", "matplotlib")
+def _check(log: str | None, from_stats: list[Path] | None, drift: bool, save_stats: Path | None, out: Path) -> None:
     if (log is None) == (not from_stats):
         raise ValueError("log: give a log, or --from-stats FILE" + (", not both" if log is not None else ""))
     if from_stats and (drift or save_stats):

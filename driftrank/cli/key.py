@@ -32,7 +32,7 @@ def key(out: OutOption = None, json: JsonOption = False) -> None:
     driftrank key --json
     """
     from driftrank.cli._output import show_json
-    from driftrank.serve.keys import new_key
+    from driftrank.serve.access.keys import new_key
 
     made, digest = new_key()
     if out is not None:

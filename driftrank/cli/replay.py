@@ -49,7 +49,7 @@ def replay(
     from driftrank.validation import check_integer
 
     need("serve", "msgspec")
-    from driftrank.serve.replay import replay_store
+    from driftrank.serve.offline.replay import replay_store
 
     check_integer("top", top, 0)
     folder = None if out is None else usable_folder(out)

@@ -12,7 +12,7 @@ from driftrank.cli import _options as o
 from driftrank.extras import need
 
 if TYPE_CHECKING:
-    from driftrank.serve.settings import ServerSettings
+    from driftrank.serve.settings.server import ServerSettings
 
 # None: not given, and the variable, the file or the default of ServerSettings counts
 HostOption = Annotated[
@@ -137,9 +137,9 @@ def _prepare(config: Path | None, options: dict[str, Any]) -> tuple[Any, Callabl
 
     need("serve", "jinja2", "msgspec", "prometheus_client", "starlette", "uvicorn")
     from driftrank.serve import app
-    from driftrank.serve.load_settings import load_settings
-    from driftrank.serve.logging import set_up_logging
-    from driftrank.serve.settings import check_reachable
+    from driftrank.serve.monitoring.logging import set_up_logging
+    from driftrank.serve.settings.load import load_settings
+    from driftrank.serve.settings.server import check_reachable
 
     def load() -> ServerSettings:
         settings = load_settings(config, os.environ, options)
@@ -152,7 +152,7 @@ def _prepare(config: Path | None, options: dict[str, Any]) -> tuple[Any, Callabl
 
 def _exploring(settings: ServerSettings) -> list[str]:
     """The price of exploration, for the rankers of the settings that explore."""
-    from driftrank.serve.explore import shown_as_ranked
+    from driftrank.serve.ranking.explore import shown_as_ranked
 
     lines = []
     for name, ranker in settings.rankers.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from driftrank.cli import _options as o
+from driftrank.extras import CLIENT, LOGS, need
 
 
 def warmstart(
@@ -23,6 +24,7 @@ def warmstart(
     driftrank warmstart log.parquet
     driftrank warmstart log.txt.gz --ranker shop --key dr_...
     """
+    need("logs", *LOGS, client=CLIENT)
     from driftrank.cli.log._columns import columns_of
     from driftrank.client import Client
     from driftrank.drive.warmstart import warmstart as warm

@@ -13,9 +13,9 @@ The distribution ``driftrank-client`` (the folder ``client/``) ships the same fi
 Imports of other parts of driftrank are therefore relative, and limited to ``extras``, ``validation`` and ``wire``.
 """
 
-from ..extras import need
+from ..extras import CLIENT, need
 
-need("client", "httpx", "msgspec")
+need("client", *CLIENT)
 
 from .asynchronous import AsyncClient  # noqa: E402
 from .blocking import Client  # noqa: E402

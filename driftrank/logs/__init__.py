@@ -9,7 +9,7 @@ ValueError: nowhere.parquet: no such file
 
 from __future__ import annotations
 
-from driftrank.extras import need
+from driftrank.extras import LOGS, need
 from driftrank.logs.changes import drift as drift
 from driftrank.logs.checking import check as check
 from driftrank.logs.conversion.convert import convert as convert
@@ -38,4 +38,4 @@ __all__ = [
     "query_stream",
 ]
 
-need("logs", "duckdb", "pyarrow", "sqlglot")
+need("logs", *LOGS)

@@ -19,23 +19,23 @@ import uvicorn
 from starlette.middleware import Middleware
 from starlette.routing import Route, Router
 
+from driftrank.serve.access.keys import Keys
+from driftrank.serve.access.rate import Rates
 from driftrank.serve.http.connection import Connection, Connections
 from driftrank.serve.http.endpoint import Endpoint, Unmatched
 from driftrank.serve.http.gate import Gate
 from driftrank.serve.http.listener import allow_files, open_listener, url_of
 from driftrank.serve.http.operation import Operation
-from driftrank.serve.http.problems import Refused
 from driftrank.serve.http.routes import table
-from driftrank.serve.keys import Keys
 from driftrank.serve.log.store.base import open_store
-from driftrank.serve.logging import set_level
+from driftrank.serve.monitoring.logging import set_level
 from driftrank.serve.page.routes import Page
 from driftrank.serve.page.sandbox import Sandbox
-from driftrank.serve.rate import Rates
+from driftrank.serve.problems import Refused
+from driftrank.serve.processes.worker_metrics import WorkerMetrics
+from driftrank.serve.processes.workers import RELOAD, STOP, STOP_NOW, Supervisor, Worker, check_workers
 from driftrank.serve.service import Service
-from driftrank.serve.settings import ServerSettings, reloaded
-from driftrank.serve.worker_metrics import WorkerMetrics
-from driftrank.serve.workers import RELOAD, STOP, STOP_NOW, Supervisor, Worker, check_workers
+from driftrank.serve.settings.server import ServerSettings, reloaded
 
 _log = logging.getLogger("driftrank.serve")
 #: seconds that requests have to finish when the server is asked to stop

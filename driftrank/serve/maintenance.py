@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from time import perf_counter
 
-from driftrank.serve.feedback import withdrawal
 from driftrank.serve.log.committer import Committer, NewRecord
 from driftrank.serve.log.records import Final, Lost, decode, final_id
 from driftrank.serve.log.store.base import LAST, LogEntry, Snapshot, Store, StoreError
-from driftrank.serve.metrics import Metrics
-from driftrank.serve.recent import Recent
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.monitoring.metrics import Metrics
+from driftrank.serve.monitoring.recent import Recent
+from driftrank.serve.ranking.feedback import withdrawal
+from driftrank.serve.settings.server import ServerSettings
 from driftrank.serve.state.checkpoint import CHECKPOINT, shared_name
 from driftrank.serve.state.impressions import Impression
 from driftrank.serve.state.queries import QueryKey, snapshot_name

@@ -11,21 +11,21 @@ from typing import NamedTuple
 from msgspec import DecodeError
 
 from driftrank.kernels.rng import key_of
-from driftrank.serve.experiment import gauges
-from driftrank.serve.feedback_requests import FeedbackRequests
-from driftrank.serve.follower import Follower
+from driftrank.serve.answers.experiment import gauges
+from driftrank.serve.core import NOT_READY, ServiceCore, unique_id
 from driftrank.serve.log.committer import Committer
 from driftrank.serve.log.records import decode
 from driftrank.serve.log.store.base import Store, StoreDamaged
 from driftrank.serve.log.store.shared import SharedStore
 from driftrank.serve.maintenance import Maintenance
-from driftrank.serve.metrics import Metrics
-from driftrank.serve.rank_requests import RankRequests
-from driftrank.serve.ranker_changes import RankerChanges, explicit
-from driftrank.serve.ranker_compiler import RankerCompiler
-from driftrank.serve.service_core import NOT_READY, ServiceCore, unique_id
-from driftrank.serve.settings import ServerSettings
-from driftrank.serve.shared_maintenance import SharedMaintenance
+from driftrank.serve.monitoring.metrics import Metrics
+from driftrank.serve.requests.compiler import RankerCompiler
+from driftrank.serve.requests.feedback import FeedbackRequests
+from driftrank.serve.requests.rank import RankRequests
+from driftrank.serve.requests.rankers import RankerChanges, explicit
+from driftrank.serve.settings.server import ServerSettings
+from driftrank.serve.sharing.follower import Follower
+from driftrank.serve.sharing.maintenance import SharedMaintenance
 from driftrank.wire import ENCODER, RankerSettings
 
 _log = logging.getLogger("driftrank.serve")

@@ -222,7 +222,7 @@ def http_page() -> Page:
     from driftrank.serve.http.limits import Limits
     from driftrank.serve.http.openapi import document
     from driftrank.serve.http.routes import table
-    from driftrank.serve.settings import ServerSettings
+    from driftrank.serve.settings.server import ServerSettings
 
     found = document(table(), Limits.of(ServerSettings()), keys=True)
     page = Page(f"{FOLDER}/http.md")

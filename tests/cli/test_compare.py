@@ -14,8 +14,8 @@ from msgspec import to_builtins
 from driftrank.cli import compare
 from driftrank.cli.app import run
 from driftrank.client import Client
-from driftrank.serve.comparing import stored_experiment
-from driftrank.serve.experiment import experiment_of
+from driftrank.serve.answers.experiment import experiment_of
+from driftrank.serve.offline.comparison import stored_experiment
 from driftrank.wire import AfterPrefix, ArmSettings, Comparison, Interval
 from tests.serve.harness import Harness
 from tests.serve.running import Running

@@ -17,8 +17,8 @@ import pytest
 
 from driftrank.cli import serve
 from driftrank.cli.app import run
-from driftrank.serve.keys import hashed, is_hash, new_key
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.access.keys import hashed, is_hash, new_key
+from driftrank.serve.settings.server import ServerSettings
 from driftrank.wire import RankerSettings
 
 ROOT = Path(__file__).parents[2]

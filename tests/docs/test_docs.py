@@ -71,6 +71,12 @@ def test_how_to_shows_code(page: Path) -> None:
     assert BLOCK.search(page.read_text("utf-8")), "a how-to page must show how, in a block of Python"
 
 
+def test_the_readme_is_read_in_two_minutes() -> None:
+    lines = (ROOT / "README.md").read_text("utf-8").splitlines()
+    assert len(lines) <= 120
+    assert [line for line in lines if len(line) > 120] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text("utf-8"))

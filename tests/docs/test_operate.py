@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from driftrank.serve.metrics import COUNTERS, GAUGES, HISTOGRAMS
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.monitoring.metrics import COUNTERS, GAUGES, HISTOGRAMS
+from driftrank.serve.settings.server import ServerSettings
 
 ROOT = Path(__file__).parents[2]
 OPERATE = (ROOT / "docs" / "how-to" / "operate.md").read_text("utf-8")

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from driftrank.serve.http.problems import TITLES, TYPE
+from driftrank.serve.problems import TITLES, TYPE
 from tests.serve.running import Running
 
 #: the header of a body that is given as bytes

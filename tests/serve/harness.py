@@ -11,17 +11,17 @@ from typing import Any, TypeVar
 import pytest
 from msgspec import msgpack, to_builtins
 
-from driftrank.serve.http.problems import Refused
-from driftrank.serve.introspection import Introspection
+from driftrank.serve.answers.queries import Introspection
 from driftrank.serve.log.records import Record, decode
 from driftrank.serve.log.store.base import LogOnly
 from driftrank.serve.log.store.sqlite import SQLiteStore
-from driftrank.serve.metrics import Metrics
+from driftrank.serve.monitoring.metrics import Metrics
+from driftrank.serve.operations.transfer import Transfer
+from driftrank.serve.problems import Refused
 from driftrank.serve.service import Service, StartReplay
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.settings.server import ServerSettings
 from driftrank.serve.state.arms import Arm
 from driftrank.serve.state.state import State
-from driftrank.serve.transfer import Transfer
 from driftrank.wire import (
     Activation,
     Clicked,

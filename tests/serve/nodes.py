@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, TypeVar
 from driftrank.serve.log.records import Ranked, decode
 from driftrank.serve.log.store.base import LogEntry, LogOnly
 from driftrank.serve.log.store.postgres import PostgresStore
-from driftrank.serve.metrics import Metrics
-from driftrank.serve.paging import page_of
-from driftrank.serve.rank import CheckedRequest, make_impression
+from driftrank.serve.monitoring.metrics import Metrics
+from driftrank.serve.ranking.choice import CheckedRequest, make_impression
+from driftrank.serve.ranking.paging import page_of
 from driftrank.serve.service import Service
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.settings.server import ServerSettings
 from driftrank.serve.state.state import State
 from driftrank.wire import Feedback, FeedbackResult, RankerSettings, RankRequest, RankResponse
 

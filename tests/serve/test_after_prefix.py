@@ -12,7 +12,7 @@ import pytest
 
 from driftrank.evaluation.sequences import BUCKETS, mixture_width
 from driftrank.kernels.rng import key_of
-from driftrank.serve.experiment import compared
+from driftrank.serve.answers.experiment import compared
 from driftrank.serve.log.records import Final, Ranked, decode, encode
 from driftrank.serve.state.after_prefix import shared_prefix
 from driftrank.serve.state.experiment import Experiment, Pair, Sums

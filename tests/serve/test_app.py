@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from driftrank.serve.http.listener import open_listener
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.settings.server import ServerSettings
 from tests.quick import others_are_slow
 from tests.serve.running import Running
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from driftrank.serve.http.problems import Refused
 from driftrank.serve.log.store.base import Snapshot, StoreFull
 from driftrank.serve.log.store.sqlite import SQLiteStore
+from driftrank.serve.problems import Refused
 from driftrank.wire import Feedback, Item, RankerSettings, RankRequest, WarmRow
 from tests.serve.harness import Harness, differences
 

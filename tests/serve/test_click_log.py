@@ -16,11 +16,11 @@ import pytest
 
 import driftrank as dr
 from driftrank.cli.app import run
-from driftrank.serve import click_log
-from driftrank.serve.click_log import ConvertedStore, convert_store
 from driftrank.serve.log.ended_lists import EndedLists
 from driftrank.serve.log.records import Final, Lost, Ranked, Record, encode
 from driftrank.serve.log.store.base import LogEntry, LogReader, Snapshot, StoreDamaged, StoreError, open_reader
+from driftrank.serve.offline import click_log
+from driftrank.serve.offline.click_log import ConvertedStore, convert_store
 from driftrank.wire import ArmSettings, WarmRow
 from tests.serve.harness import Harness
 from tests.serve.running import Running

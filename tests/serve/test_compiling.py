@@ -9,8 +9,8 @@ import pytest
 
 import driftrank as dr
 from driftrank.engine.compiling import CompilerProcesses
-from driftrank.serve import compiling
-from driftrank.serve.compiling import Needed, compile_policies
+from driftrank.serve.processes import compiling
+from driftrank.serve.processes.compiling import Needed, compile_policies
 
 NEEDED = [Needed(policy, 2, None, 2**20) for policy in (dr.CascadeUCB1(), dr.CascadeTS(), dr.Random())]
 

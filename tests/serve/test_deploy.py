@@ -18,10 +18,10 @@ from msgspec import UNSET
 
 from driftrank.cli.app import make_app
 from driftrank.policies.registry import default_policy
-from driftrank.serve.keys import new_key
-from driftrank.serve.load_settings import load_settings
-from driftrank.serve.metrics import COUNTERS, GAUGES, HISTOGRAMS
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.access.keys import new_key
+from driftrank.serve.monitoring.metrics import COUNTERS, GAUGES, HISTOGRAMS
+from driftrank.serve.settings.load import load_settings
+from driftrank.serve.settings.server import ServerSettings
 from driftrank.wire import RankerSettings
 from tests.serve.running import Running
 

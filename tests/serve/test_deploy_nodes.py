@@ -10,14 +10,14 @@ from typing import Any
 
 import yaml
 
+from driftrank.serve.access.keys import new_key
 from driftrank.serve.app import _GRACE
 from driftrank.serve.http.operation import Need
 from driftrank.serve.http.routes import table
-from driftrank.serve.keys import new_key
-from driftrank.serve.load_settings import load_settings
 from driftrank.serve.log.store.base import store_at
 from driftrank.serve.log.store.shared import SharedStore
-from driftrank.serve.settings import ServerSettings, check_reachable
+from driftrank.serve.settings.load import load_settings
+from driftrank.serve.settings.server import ServerSettings, check_reachable
 from driftrank.wire import ROUTE_HEADER
 from tests.postgres import Cluster
 

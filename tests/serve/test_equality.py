@@ -9,13 +9,13 @@ from contextlib import suppress
 
 import pytest
 
-from driftrank.serve import follower
-from driftrank.serve.http.problems import Refused
 from driftrank.serve.log.records import Final, Ranked, decode
 from driftrank.serve.log.store.base import LogCut, StoreError
 from driftrank.serve.log.store.postgres import PostgresStore
-from driftrank.serve.log_exchange import LogExchange
-from driftrank.serve.transfer import Transfer
+from driftrank.serve.operations.transfer import Transfer
+from driftrank.serve.problems import Refused
+from driftrank.serve.sharing import follower
+from driftrank.serve.sharing.exchange import LogExchange
 from driftrank.wire import ArmSettings, Feedback, RankerSettings, RankRequest, WarmRow
 from tests.postgres import Cluster
 from tests.serve.nodes import Nodes, differences

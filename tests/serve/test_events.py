@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from driftrank.serve.events import event
+from driftrank.serve.answers.event import event
 from driftrank.wire import EventState
 from tests.serve.harness import Harness
 

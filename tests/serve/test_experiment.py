@@ -13,11 +13,11 @@ import pytest
 
 from driftrank.client import Client
 from driftrank.evaluation.sequences import mixture_width
-from driftrank.serve.experiment import experiment_of
+from driftrank.serve.answers.experiment import experiment_of
 from driftrank.serve.log.records import Final, Ranked
-from driftrank.serve.ranker_settings import check_ranker
+from driftrank.serve.operations.undo import undo
+from driftrank.serve.settings.ranker import check_ranker
 from driftrank.serve.state.arms import Split
-from driftrank.serve.undo import undo
 from driftrank.wire import ArmSettings, ExperimentState, RankerSettings, WarmRow
 from tests.reference import sequences as plain
 from tests.serve.harness import CHEAP, Harness, differences

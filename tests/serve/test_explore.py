@@ -12,9 +12,9 @@ import pytest
 
 from driftrank.evaluation.planning import softmax_propensities
 from driftrank.kernels.rng import key_of
-from driftrank.serve.explore import draw_ranks, shown_as_ranked
 from driftrank.serve.log.records import Ranked, encode
-from driftrank.serve.ranker_settings import check_ranker
+from driftrank.serve.ranking.explore import draw_ranks, shown_as_ranked
+from driftrank.serve.settings.ranker import check_ranker
 from driftrank.wire import ArmSettings, RankerSettings, WarmRow
 from tests.serve.harness import Harness
 

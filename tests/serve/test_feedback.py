@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from driftrank.serve.feedback import reported
 from driftrank.serve.log.records import Ranked
+from driftrank.serve.ranking.feedback import reported
 from driftrank.wire import Clicked, Feedback
 
 RANKED = Ranked("r", "q", "e", 0.0, 1, ["a", 7, "7", 1], "llll", 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from driftrank.serve.feeds import operations, top_queries
+from driftrank.serve.answers.feeds import operations, top_queries
 from driftrank.serve.state.traffic import ArmTraffic, QueryTraffic
 from tests.serve.harness import Harness
 

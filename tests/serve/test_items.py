@@ -5,8 +5,8 @@ import pytest
 from driftrank.policies.contextual.cascade_linucb import CascadeLinUCB
 from driftrank.policies.regime.prior_regime_ts import PriorRegimeTS
 from driftrank.policies.stationary.cascade_ts import CascadeTS
-from driftrank.serve.items import Given, check_id, check_query, given_items, used_by
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.ranking.items import Given, check_id, check_query, given_items, used_by
+from driftrank.serve.settings.server import ServerSettings
 from driftrank.wire import Item
 
 LIMITS = ServerSettings(max_id=4, max_query=3, max_features=2)

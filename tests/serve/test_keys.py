@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from driftrank.serve.keys import Access, Keys, as_hash, hashed, is_hash, new_key
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.access.keys import Access, Keys, as_hash, hashed, is_hash, new_key
+from driftrank.serve.settings.server import ServerSettings
 from driftrank.wire import RankerSettings
 
 # the same in every process that runs tests: they are in the names of tests

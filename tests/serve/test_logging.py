@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from driftrank.serve.logging import REQUEST_ID, set_up_logging
+from driftrank.serve.monitoring.logging import REQUEST_ID, set_up_logging
 
 
 class Terminal(io.StringIO):

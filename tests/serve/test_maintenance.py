@@ -15,7 +15,7 @@ from driftrank.serve.log.records import Final, Lost, Ranked
 from driftrank.serve.log.store.base import Snapshot, StoreError, StoreFull
 from driftrank.serve.log.store.sqlite import SQLiteStore
 from driftrank.serve.service import Service
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.settings.server import ServerSettings
 from driftrank.serve.state import impression_fold
 from driftrank.serve.state.checkpoint import CHECKPOINT
 from driftrank.serve.state.state import State

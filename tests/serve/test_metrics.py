@@ -5,7 +5,7 @@ import math
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from driftrank.serve.metrics import COUNTERS, GAUGES, HISTOGRAMS, Metrics
+from driftrank.serve.monitoring.metrics import COUNTERS, GAUGES, HISTOGRAMS, Metrics
 
 
 def samples(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:

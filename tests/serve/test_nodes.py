@@ -9,18 +9,18 @@ import time
 
 import pytest
 
-from driftrank.serve import feeds
-from driftrank.serve.experiment import experiment_of
-from driftrank.serve.http.problems import Refused
+from driftrank.serve.answers import feeds
+from driftrank.serve.answers.experiment import experiment_of
 from driftrank.serve.log.records import Final, decode
 from driftrank.serve.log.store.base import LogOnly, Snapshot, StoreUnknown
 from driftrank.serve.log.store.postgres import PostgresStore
 from driftrank.serve.log.store.shared import Loaded
 from driftrank.serve.maintenance import _end
-from driftrank.serve.metrics import Metrics
+from driftrank.serve.monitoring.metrics import Metrics
+from driftrank.serve.operations.transfer import Transfer
+from driftrank.serve.problems import Refused
 from driftrank.serve.state.ranker import Ranker
 from driftrank.serve.state.state import State
-from driftrank.serve.transfer import Transfer
 from driftrank.wire import RankerSettings, RankRequest
 from tests.postgres import Cluster, binaries
 from tests.serve.nodes import Nodes, differences

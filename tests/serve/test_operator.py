@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from driftrank.serve.keys import new_key
+from driftrank.serve.access.keys import new_key
 from tests.serve.running import Running
 
 CHEAP = {"DRIFTRANK_RANKERS__DEFAULT__POLICY": "CascadeUCB1"}

@@ -6,8 +6,8 @@ from driftrank.policies.base import Policy
 from driftrank.policies.contextual.cascade_linucb import CascadeLinUCB
 from driftrank.policies.regime.prior_regime_ts import PriorRegimeTS
 from driftrank.policies.stationary.cascade_ts import CascadeTS
-from driftrank.serve.rank import CheckedRequest
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.ranking.choice import CheckedRequest
+from driftrank.serve.settings.server import ServerSettings
 from driftrank.wire import Item, RankerSettings, RankRequest
 
 LIMITS = ServerSettings(max_items=5, max_id=4, max_query=3)

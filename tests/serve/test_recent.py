@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from driftrank.serve.metrics import Metrics
-from driftrank.serve.recent import Recent
+from driftrank.serve.monitoring.metrics import Metrics
+from driftrank.serve.monitoring.recent import Recent
 from tests.serve.harness import Clock
 
 

@@ -11,7 +11,7 @@ import driftrank as dr
 from driftrank.cli.app import run
 from driftrank.policies.learner.shared_model import SharedModel
 from driftrank.policies.registry import parse_policy
-from driftrank.serve.replay import replay_store
+from driftrank.serve.offline.replay import replay_store
 from driftrank.wire import Item
 from tests.serve.harness import Harness
 

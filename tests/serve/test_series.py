@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from driftrank.serve.answers.query_lists import query_lists
+from driftrank.serve.answers.reason import reason
+from driftrank.serve.answers.series import STEPS, overview, series_of
 from driftrank.serve.log.store.base import StoreError
-from driftrank.serve.query_lists import query_lists
-from driftrank.serve.reason import reason
-from driftrank.serve.series import STEPS, overview, series_of
 from driftrank.serve.state.traffic import LATEST
 from driftrank.serve.times import moment
 from driftrank.wire import ItemState, SeriesState

@@ -465,7 +465,7 @@ def test_killed_before_the_withdrawal_is_settled(tmp_path, monkeypatch):
         async def killed(*_: object) -> None: ...
 
         with monkeypatch.context() as patch:
-            patch.setattr("driftrank.serve.rank_requests.take_back", killed)
+            patch.setattr("driftrank.serve.requests.rank.take_back", killed)
             harness.rank("q", ITEMS, "e")
         harness.recover()
         assert harness.info().pending == 1
@@ -915,7 +915,7 @@ def test_a_later_version_with_another_default_policy(tmp_path, monkeypatch, how)
         harness.feedback("e", [1])
         first = harness.info().settings.policy
         harness.checkpoint()
-    monkeypatch.setattr("driftrank.serve.ranker_settings.default_policy", lambda: parse_policy("CascadeUCB1"))
+    monkeypatch.setattr("driftrank.serve.settings.ranker.default_policy", lambda: parse_policy("CascadeUCB1"))
     with Harness.at(tmp_path, **settings) as harness:
         assert (harness.info().settings.policy, harness.info().steps) == (first, 1)
         harness.put(**how, holdout=0.5)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from driftrank.serve.keys import hashed
-from driftrank.serve.load_settings import load_settings
-from driftrank.serve.ranker_settings import check_ranker, policy_of
-from driftrank.serve.server_checks import size_in_bytes
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.access.keys import hashed
+from driftrank.serve.settings.checks import size_in_bytes
+from driftrank.serve.settings.load import load_settings
+from driftrank.serve.settings.ranker import check_ranker, policy_of
+from driftrank.serve.settings.server import ServerSettings
 from driftrank.wire import ArmSettings, RankerSettings
 
 KEY = "dr_" + "k" * 32  # the same in every process that runs tests: it is in the names of tests

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from msgspec import msgpack
 
-from driftrank.serve.explore import draw_ranks
+from driftrank.serve.answers.shadow import shadow_of
 from driftrank.serve.log.records import Final, Ranked
-from driftrank.serve.shadow import shadow_of
+from driftrank.serve.ranking.explore import draw_ranks
 from driftrank.serve.state.experiment import Experiment
 from driftrank.wire import WarmRow
 from tests.serve.harness import Harness

@@ -14,14 +14,14 @@ from typing import Any
 import httpx
 import pytest
 
-from driftrank.serve import ranker_compiler
+from driftrank.serve.access.keys import hashed, new_key
 from driftrank.serve.app import build
-from driftrank.serve.http.problems import Refused
-from driftrank.serve.keys import hashed, new_key
 from driftrank.serve.log.store.base import StoreError
 from driftrank.serve.log.store.sqlite import SQLiteStore
+from driftrank.serve.problems import Refused
+from driftrank.serve.requests import compiler
 from driftrank.serve.service import Service
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.settings.server import ServerSettings
 from driftrank.wire import Feedback, RankerSettings, RankRequest
 from tests.serve.harness import Harness
 from tests.serve.running import OUTSIDE
@@ -32,14 +32,14 @@ SHOP = {"query": "q", "items": ["a", "b", "c", "d"], "excluded": ["b"], "pinned"
 def test_the_callers_order_until_it_is_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    compiled, real = threading.Event(), ranker_compiler.warm_up
+    compiled, real = threading.Event(), compiler.warm_up
 
     def slow(*how: Any) -> int:
         assert compiled.wait(60)
         return real(*how)
 
-    monkeypatch.setattr(ranker_compiler, "warm_up", slow)
-    monkeypatch.setattr(ranker_compiler, "_SOON", 0.01)
+    monkeypatch.setattr(compiler, "warm_up", slow)
+    monkeypatch.setattr(compiler, "_SOON", 0.01)
     caplog.set_level("INFO", "driftrank")
     key = new_key()[0]
     shop = RankerSettings(policy="CascadeUCB1", k=2, keys=[hashed(key)])

@@ -23,7 +23,7 @@ from driftrank.cli.app import run
 from driftrank.client import Client, ServiceError
 from driftrank.serve.log.records import Final, Ranked, decode
 from driftrank.serve.log.store.postgres import PostgresStore
-from driftrank.serve.worker_metrics import labelled
+from driftrank.serve.processes.worker_metrics import labelled
 from tests.serve.running import OUTSIDE, Running
 
 #: the policy of tests that are about other things

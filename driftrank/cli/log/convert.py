@@ -115,10 +115,10 @@ def _convert_store(url: str, out: Path, ranker: str | None, *, json: bool, quiet
     from dataclasses import asdict
 
     from driftrank.cli._output import show_json
-    from driftrank.extras import need
+    from driftrank.extras import LOGS, need
 
-    need("serve", "msgspec")
-    from driftrank.serve.click_log import convert_store
+    need("logs", *LOGS, serve=("msgspec",))
+    from driftrank.serve.offline.click_log import convert_store
 
     done = convert_store(url, out, ranker)
     if json:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from driftrank import wire
 from driftrank.serve.http.operation import JSON
-from driftrank.serve.http.problems import Refused
+from driftrank.serve.problems import Refused
 
 _JSON_TYPE = (b"content-type", JSON.encode())
 

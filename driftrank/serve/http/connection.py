@@ -10,9 +10,9 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from driftrank.serve.http.problems import Refused, document, refused
-from driftrank.serve.metrics import Metrics
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.monitoring.metrics import Metrics
+from driftrank.serve.problems import Refused, document, refused
+from driftrank.serve.settings.server import ServerSettings
 
 #: seconds between two searches for connections whose time is over
 _SWEEP = 0.5

@@ -14,12 +14,12 @@ from starlette.responses import RedirectResponse
 from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
+from driftrank.serve.access.keys import Access, Keys, hashed
+from driftrank.serve.access.rate import Rates
 from driftrank.serve.http.bodies import WholeBody
 from driftrank.serve.http.operation import Need, Operation
 from driftrank.serve.http.origin import check_origin
-from driftrank.serve.http.problems import Refused, nothing_at, refused
-from driftrank.serve.keys import Access, Keys, hashed
-from driftrank.serve.rate import Rates
+from driftrank.serve.problems import Refused, nothing_at, refused
 from driftrank.serve.service import Service
 
 #: keys of a request's scope: its headers as a dictionary; the label of its metrics; the rankers that its key has

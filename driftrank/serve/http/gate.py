@@ -17,9 +17,9 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from driftrank.serve.http.endpoint import HEADERS, LABEL, OPERATION
-from driftrank.serve.http.problems import Refused, document
 from driftrank.serve.log.store.base import StoreError
-from driftrank.serve.logging import REQUEST_ID, TRACE
+from driftrank.serve.monitoring.logging import REQUEST_ID, TRACE
+from driftrank.serve.problems import Refused, document
 from driftrank.serve.service import Service
 from driftrank.wire import AFTER_HEADER, SEQ_HEADER
 

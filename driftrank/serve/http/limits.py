@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
-from driftrank.serve.explore import HOTTEST
-from driftrank.serve.keys import HASH
-from driftrank.serve.ranker_settings import LONGEST_LIST, NAME
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.access.keys import HASH
+from driftrank.serve.settings.ranker import HOTTEST, LONGEST_LIST, NAME
+from driftrank.serve.settings.server import ServerSettings
 
 #: limits of a field: of its strings, numbers or arrays; "items" and "values": the same of what it contains
 Limit = Mapping[str, Any]
@@ -51,6 +50,7 @@ _ANSWERS: dict[str, dict[str, Limit]] = {
         **dict.fromkeys(("lists_hour", "lists_day", "changes_day", "pending"), _COUNT), "explored": _SHARE,
     },
     "NodeOverview": {"record": _COUNT},
+    "RecentRequests": dict.fromkeys(("requests", "errors"), _COUNT),
     "ServiceOverview": dict.fromkeys(("requests", "errors", "store_bytes", "state_bytes", "memory_bytes"), _COUNT),
     "ShadowState": {"lists": _COUNT, "effective": _COUNT, **dict.fromkeys(("shown", "value", "low", "high"), _SHARE)},
     "AfterPrefix": {"differing": _SHARE, "needed": _COUNT},

@@ -7,7 +7,7 @@ import socket
 import stat
 from contextlib import suppress
 
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.settings.server import ServerSettings
 
 
 def open_listener(settings: ServerSettings) -> socket.socket:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from driftrank import wire
-from driftrank.serve.http.problems import MEDIA_TYPE
+from driftrank.serve.problems import MEDIA_TYPE
 from driftrank.serve.service import Service
 
 Handler = Callable[[Service, Request], Awaitable[Response]]

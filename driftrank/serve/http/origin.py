@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from urllib.parse import urlsplit
 
-from driftrank.serve.http.problems import Refused
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.problems import Refused
+from driftrank.serve.settings.server import ServerSettings
 
 
 def check_origin(headers: Mapping[bytes, bytes], settings: ServerSettings) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from driftrank.serve.http.problems import Refused
+from driftrank.serve.problems import Refused
 
 Parameters = Mapping[str, Mapping[str, Any]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from driftrank.serve.log.records import Imported, Ranked, Record, Reset, Warm
 from driftrank.serve.log.store.shared import NewEntry, arm_key, query_key
-from driftrank.serve.ranker_settings import OWN_ARMS
+from driftrank.serve.settings.ranker import OWN_ARMS
 
 
 def owner_of(record: Ranked | Warm | Imported) -> str:

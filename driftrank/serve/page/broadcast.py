@@ -9,7 +9,7 @@ from time import monotonic, thread_time
 from typing import Any, NamedTuple
 
 from driftrank import __version__
-from driftrank.serve.http.problems import Refused
+from driftrank.serve.problems import Refused
 from driftrank.wire import ENCODER, RankerOverview
 
 _log = logging.getLogger("driftrank.serve")

@@ -13,18 +13,18 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from driftrank.serve.access.keys import Keys
+from driftrank.serve.core import no_ranker
 from driftrank.serve.http.bodies import WholeBody
 from driftrank.serve.http.endpoint import HEADERS, LABEL
 from driftrank.serve.http.origin import check_origin, same_origin
-from driftrank.serve.http.problems import Refused
-from driftrank.serve.keys import Keys
 from driftrank.serve.page import render, settings_form
 from driftrank.serve.page.broadcast import Broadcaster, Regions, Round, Topic
 from driftrank.serve.page.sandbox import Sandbox
 from driftrank.serve.page.sessions import COOKIE, LIFETIME, Sessions, Viewer
 from driftrank.serve.page.views import VIEWS, Looking
+from driftrank.serve.problems import Refused
 from driftrank.serve.service import Service
-from driftrank.serve.service_core import no_ranker
 
 #: the browser loads nothing from elsewhere, and runs nothing that is written into a page
 POLICY = (

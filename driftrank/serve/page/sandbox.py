@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-from driftrank.serve.http.problems import Refused
+from driftrank.serve.problems import Refused
 from driftrank.serve.service import Service
 from driftrank.wire import Clicked, Feedback, RankerSettings, RankRequest
 

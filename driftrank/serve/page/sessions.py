@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from driftrank.serve.keys import Access, Keys, hashed
+from driftrank.serve.access.keys import Access, Keys, hashed
 
 COOKIE = "driftrank_session"
 #: seconds until a session ends

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from driftrank.serve.http.problems import Refused
-from driftrank.serve.load_settings import written_settings
-from driftrank.serve.ranker_settings import PLANNED, check_ranker
+from driftrank.serve.problems import Refused
 from driftrank.serve.service import Service
+from driftrank.serve.settings.load import written_settings
+from driftrank.serve.settings.ranker import PLANNED, check_ranker
 from driftrank.serve.state.ranker import Ranker
 from driftrank.wire import ArmSettings, RankerSettings
 

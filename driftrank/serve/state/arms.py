@@ -11,7 +11,7 @@ from driftrank.policies.base import Policy
 from driftrank.policies.learner.learner import Learner, keeps_learning
 from driftrank.policies.learner.shared_model import SharedModel
 from driftrank.policies.parameters import seconds
-from driftrank.serve.ranker_settings import arms_of, policy_of
+from driftrank.serve.settings.ranker import arms_of, policy_of
 from driftrank.serve.state.query import new_learner
 from driftrank.wire import ItemId, RankerSettings
 

@@ -20,7 +20,7 @@ from msgspec import Struct, field
 from driftrank.evaluation.sequences import BUCKETS, lists_needed, mixture_width
 from driftrank.kernels.rng import key_of
 from driftrank.serve.log.records import Final, Ranked
-from driftrank.serve.ranker_settings import OWN_MODES
+from driftrank.serve.settings.ranker import OWN_MODES
 from driftrank.serve.state.after_prefix import AfterPrefix, Estimate, estimate
 from driftrank.serve.state.arms import Split
 from driftrank.serve.state.shadow import Shadow

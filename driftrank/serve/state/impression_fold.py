@@ -21,7 +21,7 @@ from driftrank.serve.log.records import (
     collected_with,
     with_collected,
 )
-from driftrank.serve.metrics import position_label
+from driftrank.serve.monitoring.metrics import position_label
 from driftrank.serve.state import outcome, rewards
 from driftrank.serve.state.arms import Arm
 from driftrank.serve.state.changes import Change

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from driftrank.policies.parameters import seconds
-from driftrank.serve.ranker_settings import OWN_ARMS, PLANNED, arms_of, settings_of_arm
+from driftrank.serve.settings.ranker import OWN_ARMS, PLANNED, arms_of, settings_of_arm
 from driftrank.serve.state.arms import Arm, Assignment, Split, subject_hash
 from driftrank.serve.state.changes import Change
 from driftrank.serve.state.experiment import Experiment

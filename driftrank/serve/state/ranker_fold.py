@@ -10,7 +10,7 @@ from typing import Any
 
 from driftrank.policies.learner.shared_model import SharedModel
 from driftrank.serve.log.records import Imported, RankerDeleted, RankerSet, Reset, SharedImported
-from driftrank.serve.ranker_settings import arms_of, settings_of_arm
+from driftrank.serve.settings.ranker import arms_of, settings_of_arm
 from driftrank.serve.state.arms import Arm
 from driftrank.serve.state.checkpoint import DoneOperation
 from driftrank.serve.state.query import Query

@@ -16,7 +16,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from driftrank.serve.log.records import Final, Ranked
-from driftrank.serve.metrics import DELAYS, POSITIONS
+from driftrank.serve.monitoring.metrics import DELAYS, POSITIONS
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 #: periods that are kept

@@ -1,7 +1,7 @@
 """The value of the lists that a policy in the shadow would have shown, from the lists that were shown instead.
 
-The caller's order is shown through a softmax by rank (:mod:`driftrank.serve.explore`), so the probability of every list
-is known, and the record of a list has the one that the policy would have shown. The value is the mean of
+The caller's order is shown through a softmax by rank (:mod:`driftrank.serve.ranking.explore`), so the probability of
+every list is known, and the record of a list has the one that the policy would have shown. The value is the mean of
 
     psi = 1 - S_1 + sum over k <= min(f, K) of W_k (c_k - h_k) S_{k+1}
 

@@ -28,7 +28,7 @@ from driftrank.serve.log.records import (
     Withdrawn,
 )
 from driftrank.serve.log.store.base import Readable, Snapshot, StoreError
-from driftrank.serve.metrics import Labels, Metrics
+from driftrank.serve.monitoring.metrics import Labels, Metrics
 from driftrank.serve.state import impression_fold, outcome, ranker_fold
 from driftrank.serve.state.arms import Arm
 from driftrank.serve.state.changes import CHANGES, SavedChanges, changes_of

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from driftrank.policies.learner.learner import Learner
 from driftrank.serve.log.records import Activated, Clicked, Final, Imported, Ranked, SharedImported, Warm
 from driftrank.serve.log.store.base import Readable
-from driftrank.serve.metrics import Metrics
+from driftrank.serve.monitoring.metrics import Metrics
 from driftrank.serve.state.arms import Arm
 from driftrank.serve.state.changes import Change, FoundChange, noted, numbered
 from driftrank.serve.state.checkpoint import DoneOperation

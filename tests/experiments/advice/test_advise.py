@@ -20,7 +20,7 @@ from driftrank.experiments.advice.worlds import changes_in, compared, hardly_kno
 from driftrank.fitting.fit import models_of
 from driftrank.logs.generations import Generations
 from driftrank.queries import Queries
-from driftrank.serve.load_settings import load_settings
+from driftrank.serve.settings.load import load_settings
 from tests.reporting.page_checks import check_page
 
 TEA = Queries(

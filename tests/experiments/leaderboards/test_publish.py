@@ -23,9 +23,9 @@ def test_figures_are_put_between_the_marks(tmp_path: Path, monkeypatch: pytest.M
     folder = shutil.copytree(OLD, tmp_path / "out")
     write_page(board, folder, ["driftrank", "leaderboard"])
     docs = tmp_path / "docs"
-    readme = tmp_path / "README.md"
-    readme.write_text("first\n<!-- leaderboard: begin -->\nold\n<!-- leaderboard: end -->\nlast\n", encoding="utf-8")
     (docs / "explanation").mkdir(parents=True)
+    short = docs / "explanation" / "which-policy.md"
+    short.write_text("first\n<!-- leaderboard: begin -->\nold\n<!-- leaderboard: end -->\nlast\n", encoding="utf-8")
     (docs / "images").mkdir()
     page = docs / "explanation" / "default-policy.md"
     shutil.copyfile(ROOT / "docs" / "explanation" / "default-policy.md", page)
@@ -35,9 +35,9 @@ def test_figures_are_put_between_the_marks(tmp_path: Path, monkeypatch: pytest.M
     published = page.read_text(encoding="utf-8")
     assert published.startswith(f"{before}<!-- leaderboard: begin -->\n- Users who change: beaten in")
     assert published.endswith(after.partition("<!-- leaderboard: end -->")[2])
-    first, _, table, *_, last = readme.read_text(encoding="utf-8").splitlines()
+    first, _, table, *_, last = short.read_text(encoding="utf-8").splitlines()
     assert (first, table.count("|"), last) == ("first", 6, "last")
-    assert "<!-- leaderboard: begin -->" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "<!-- leaderboard: begin -->" in (ROOT / short.relative_to(tmp_path)).read_text(encoding="utf-8")
     shown = (docs / "explanation" / "leaderboard.md").read_text(encoding="utf-8")
     assert "](../images/leaderboard.png)" in shown
     assert (docs / "images" / "leaderboard.png").stat().st_size > 0
@@ -55,9 +55,9 @@ def test_tables() -> None:
         assert row[2].endswith("%")
         assert 0.0 < script["lost"](arena, board.default) < 2 * regret / (regret + reward)
         assert row[5].endswith(f"({board.best(arena.name)})")
-    readme = script["readme_table"].__globals__
-    readme["SHOWN"] = {"all": (board.environments[0], board.environments[-1]), "none": ("no", "such")}
-    (row,) = script["readme_table"](board).rows
+    shown = {"all": (board.environments[0], board.environments[-1]), "none": ("no", "such")}
+    script["short_table"].__globals__["SHOWN"] = shown
+    (row,) = script["short_table"](board).rows
     for name, own, other in ((board.environments[0], *row[1:3]), (board.environments[-1], *row[3:])):
         best = min({*board.contenders} - {board.default}, key=lambda label: board.regret(label, name)[0])
         beaten = any(c.verdict == "better" for c in board.comparisons if (c.policy, c.environment) == (best, name))

@@ -4,7 +4,7 @@ import pytest
 
 from driftrank import wire
 from driftrank.serve.http.bodies import decoded
-from driftrank.serve.http.problems import Refused
+from driftrank.serve.problems import Refused
 
 
 @pytest.mark.parametrize(

@@ -15,15 +15,15 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from driftrank.serve.access.keys import hashed
 from driftrank.serve.app import build
 from driftrank.serve.http.endpoint import VISIBLE
 from driftrank.serve.http.operation import Handler, Need, Operation
-from driftrank.serve.http.problems import Refused
 from driftrank.serve.http.routes import table
-from driftrank.serve.keys import hashed
-from driftrank.serve.logging import JsonFormatter
-from driftrank.serve.metrics import Metrics
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.monitoring.logging import JsonFormatter
+from driftrank.serve.monitoring.metrics import Metrics
+from driftrank.serve.problems import Refused
+from driftrank.serve.settings.server import ServerSettings
 from driftrank.wire import RankerSettings
 
 # the same in every process that runs tests: they are in the names of tests

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from driftrank.serve.keys import new_key
+from driftrank.serve.access.keys import new_key
 from tests.serve.running import Running
 
 #: what a ranker's own key has access to; everything else needs the admin key

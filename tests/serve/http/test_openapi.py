@@ -15,13 +15,13 @@ import httpx
 import msgspec
 import pytest
 
+from driftrank.serve.access.keys import new_key
 from driftrank.serve.http import limits
 from driftrank.serve.http.limits import Limits
 from driftrank.serve.http.openapi import _structs, document
 from driftrank.serve.http.operation import JSON
 from driftrank.serve.http.routes import table
-from driftrank.serve.keys import new_key
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.settings.server import ServerSettings
 from tests.serve.running import Running
 
 #: names that exist, so that requests get past "no such ranker"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from driftrank.serve.http.origin import check_origin
-from driftrank.serve.http.problems import Refused
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.problems import Refused
+from driftrank.serve.settings.server import ServerSettings
 from tests.serve.conftest import problem
 
 

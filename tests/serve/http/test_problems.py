@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from driftrank import wire
-from driftrank.serve.http import problems
-from driftrank.serve.http.problems import TITLES, TYPE, Refused, document, refused
+from driftrank.serve import problems
+from driftrank.serve.problems import TITLES, TYPE, Refused, document, refused
 
 
 def test_a_problem_document() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from driftrank.serve.http.problems import Refused
 from driftrank.serve.page import broadcast
 from driftrank.serve.page.broadcast import Broadcaster, Round, Topic
+from driftrank.serve.problems import Refused
 
 PAGE, OTHER = Topic("overview", (), None), Topic("overview", (), frozenset({"shop"}))
 

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from driftrank.serve.keys import new_key
+from driftrank.serve.access.keys import new_key
 from tests.serve.harness import Harness
 from tests.serve.page.browser import Noted, chromium, serious
 from tests.serve.page.test_pages import Browser

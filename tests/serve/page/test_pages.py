@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
+from driftrank.serve.access.keys import hashed, new_key
 from driftrank.serve.app import build
-from driftrank.serve.keys import hashed, new_key
 from driftrank.serve.page import render
 from driftrank.serve.page.sessions import COOKIE
 from driftrank.wire import ArmSettings

@@ -8,9 +8,9 @@ import urllib.parse
 
 import pytest
 
-from driftrank.serve.keys import Keys, hashed, new_key
+from driftrank.serve.access.keys import Keys, hashed, new_key
 from driftrank.serve.page.sessions import LIFETIME, Sessions, Viewer
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.settings.server import ServerSettings
 from driftrank.wire import RankerSettings
 
 ADMIN, READ, SHOP, OTHER = (new_key()[0] for _ in range(4))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from driftrank.serve.feeds import changes
+from driftrank.serve.answers.feeds import changes
 from driftrank.serve.state.changes import KEPT, FoundChange, noted, numbered
 from driftrank.wire import WarmRow
 from tests.serve.harness import Harness, differences

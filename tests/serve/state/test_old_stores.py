@@ -23,7 +23,7 @@ from driftrank.policies.learner.serialization import unpack
 from driftrank.serve.log.records import ChangeFound, Record, SharedImported, Withdrawn, decode, encode
 from driftrank.serve.log.store.base import LogOnly
 from driftrank.serve.log.store.sqlite import SQLiteStore
-from driftrank.serve.metrics import Metrics
+from driftrank.serve.monitoring.metrics import Metrics
 from driftrank.serve.state.query import Query
 from driftrank.serve.state.state import State
 from tests.serve.harness import Harness

@@ -13,11 +13,11 @@ import pytest
 from msgspec import msgpack
 
 from driftrank.evaluation.sequences import mixture_width
-from driftrank.serve.experiment import experiment_of
+from driftrank.serve.answers.experiment import experiment_of
+from driftrank.serve.answers.series import series_of
 from driftrank.serve.log.records import Clicked, Final, Ranked
 from driftrank.serve.log.store.base import LogOnly
-from driftrank.serve.metrics import DELAYS, Metrics
-from driftrank.serve.series import series_of
+from driftrank.serve.monitoring.metrics import DELAYS, Metrics
 from driftrank.serve.state.changes import Change
 from driftrank.serve.state.checkpoint import CHECKPOINT, Checkpoint
 from driftrank.serve.state.series import COUNTS, HOURS, MINUTES, Series, of_days

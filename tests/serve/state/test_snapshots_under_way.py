@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from driftrank.serve.http.problems import Refused
-from driftrank.serve.introspection import Introspection
+from driftrank.serve.answers.queries import Introspection
 from driftrank.serve.log.committer import NewRecord
 from driftrank.serve.log.records import Ranked, Reset
 from driftrank.serve.log.store.base import Snapshot, StoreFull
 from driftrank.serve.log.store.sqlite import SQLiteStore
+from driftrank.serve.operations.transfer import Transfer
+from driftrank.serve.problems import Refused
 from driftrank.serve.service import Service
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.settings.server import ServerSettings
 from driftrank.serve.state.query import Query
-from driftrank.serve.transfer import Transfer
 from driftrank.wire import Feedback, RankerSettings, RankRequest
 
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from driftrank.serve.metrics import Metrics
+from driftrank.serve.monitoring.metrics import Metrics
 from driftrank.serve.state.state import State
 from driftrank.wire import Feedback, FeedbackResult, Item, RankerSettings, RankRequest, WarmRow
 from tests.serve.harness import Harness, differences, dump

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from driftrank.serve.events import event as event_state
+from driftrank.serve.answers.event import event as event_state
 from driftrank.serve.http.bodies import json_response
 from driftrank.serve.http.operation import Need, Operation
 from driftrank.serve.service import Service

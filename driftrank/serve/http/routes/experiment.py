@@ -5,11 +5,11 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from driftrank.serve.experiment import experiment_of
+from driftrank.serve.answers.experiment import experiment_of
+from driftrank.serve.answers.shadow import shadow_of
 from driftrank.serve.http.bodies import json_response
 from driftrank.serve.http.operation import Need, Operation
 from driftrank.serve.service import Service
-from driftrank.serve.shadow import shadow_of
 from driftrank.wire import ExperimentState, ShadowState
 
 TAG = "rankers"

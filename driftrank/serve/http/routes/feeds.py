@@ -7,7 +7,7 @@ from typing import cast
 from starlette.requests import Request
 from starlette.responses import Response
 
-from driftrank.serve import feeds
+from driftrank.serve.answers import feeds
 from driftrank.serve.http.bodies import json_response
 from driftrank.serve.http.operation import Need, Operation
 from driftrank.serve.http.parameters import BEFORE, choice, choices, integer, limit, offset, optional_integer

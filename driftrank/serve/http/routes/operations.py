@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from driftrank.serve.http.bodies import json_response
 from driftrank.serve.http.operation import Need, Operation
-from driftrank.serve.http.problems import Refused
+from driftrank.serve.problems import Refused
 from driftrank.serve.service import Service
 
 TAG = "operations"

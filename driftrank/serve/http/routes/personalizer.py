@@ -16,11 +16,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from driftrank.policies.learner.named import leaves
+from driftrank.serve.answers.queries import Introspection
 from driftrank.serve.http.bodies import decoded, json_response, no_content
 from driftrank.serve.http.operation import JSON, Need, Operation
-from driftrank.serve.http.problems import Refused
 from driftrank.serve.http.routes.rank import has_gone
-from driftrank.serve.introspection import Introspection
+from driftrank.serve.problems import Refused
 from driftrank.serve.service import Service
 from driftrank.wire import Clicked, Feedback, Item, RankRequest
 

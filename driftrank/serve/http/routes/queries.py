@@ -7,11 +7,11 @@ from typing import cast
 from starlette.requests import Request
 from starlette.responses import Response
 
+from driftrank.serve.answers.queries import SORTS, Introspection, Sort
 from driftrank.serve.http.bodies import json_response, no_content
 from driftrank.serve.http.endpoint import ARM, arm_of, caller
 from driftrank.serve.http.operation import Need, Operation
 from driftrank.serve.http.parameters import choice, choices, integer, limit, offset
-from driftrank.serve.introspection import SORTS, Introspection, Sort
 from driftrank.serve.service import Service
 from driftrank.wire import QueryState
 

@@ -11,10 +11,10 @@ from starlette.responses import Response
 from driftrank.serve.http.bodies import decoded, json_response, no_content
 from driftrank.serve.http.endpoint import VISIBLE, caller
 from driftrank.serve.http.operation import Need, Operation
-from driftrank.serve.http.problems import Refused
-from driftrank.serve.load_settings import ranker_settings
+from driftrank.serve.operations.undo import undo
+from driftrank.serve.problems import Refused
 from driftrank.serve.service import Service
-from driftrank.serve.undo import undo
+from driftrank.serve.settings.load import ranker_settings
 from driftrank.wire import RankerInfo, RankerSettings
 
 TAG = "rankers"

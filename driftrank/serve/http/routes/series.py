@@ -7,12 +7,12 @@ from typing import Any, cast
 from starlette.requests import Request
 from starlette.responses import Response
 
-from driftrank.serve import series as over_time
+from driftrank.serve.answers import series as over_time
+from driftrank.serve.answers.query_lists import query_lists
 from driftrank.serve.http.bodies import json_response
 from driftrank.serve.http.endpoint import VISIBLE
 from driftrank.serve.http.operation import Need, Operation
 from driftrank.serve.http.parameters import choice, choices, integer, limit, time
-from driftrank.serve.query_lists import query_lists
 from driftrank.serve.service import Service
 from driftrank.wire import Overview, QueryLists, SeriesState
 

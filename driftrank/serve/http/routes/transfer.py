@@ -12,9 +12,9 @@ from starlette.responses import Response, StreamingResponse
 from driftrank.serve.http.bodies import decoded, json_response
 from driftrank.serve.http.endpoint import ARM, arm_of
 from driftrank.serve.http.operation import Need, Operation
-from driftrank.serve.http.problems import Refused
+from driftrank.serve.operations.transfer import Transfer
+from driftrank.serve.problems import Refused
 from driftrank.serve.service import Service
-from driftrank.serve.transfer import Transfer
 from driftrank.wire import Counted, SavedQuery, WarmRow
 
 TAG = "transfer"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from driftrank.serve.experiment import compared
+from driftrank.serve.answers.experiment import compared
 from driftrank.serve.state.ranker import Ranker
 from driftrank.wire import Comparison
 

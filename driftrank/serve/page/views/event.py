@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from driftrank.serve.events import event as event_of
-from driftrank.serve.http.problems import Refused
+from driftrank.serve.answers.event import event as event_of
 from driftrank.serve.page.views.looking import Looking
+from driftrank.serve.problems import Refused
 from driftrank.wire import EventState, RankedItem
 
 _OUTCOMES = {

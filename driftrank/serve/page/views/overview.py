@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from driftrank.serve.answers.series import overview as overview_of
+from driftrank.serve.answers.series import series_of
 from driftrank.serve.page.views.earning import Earning, earning
 from driftrank.serve.page.views.looking import Looking
-from driftrank.serve.series import overview as overview_of
-from driftrank.serve.series import series_of
 from driftrank.serve.slices import Slices
 from driftrank.serve.state.ranker import Ranker
 from driftrank.wire import Overview, RankerOverview

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from driftrank.serve import feeds
-from driftrank.serve.http.problems import Refused
-from driftrank.serve.introspection import Introspection
+from driftrank.serve.answers import feeds
+from driftrank.serve.answers.queries import Introspection
+from driftrank.serve.answers.query_lists import query_lists
 from driftrank.serve.page.views.looking import Looking
 from driftrank.serve.page.views.timeline import timeline
-from driftrank.serve.query_lists import query_lists
+from driftrank.serve.problems import Refused
 from driftrank.wire import ItemState, QueryLists
 
 #: items and lists that are shown, unless all are asked for

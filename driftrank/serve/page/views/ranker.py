@@ -9,13 +9,13 @@ from typing import Any, Literal, NamedTuple, cast
 
 from markupsafe import Markup
 
-from driftrank.serve import feeds
+from driftrank.serve.answers import feeds
+from driftrank.serve.answers.series import series_of
 from driftrank.serve.page import settings_form
 from driftrank.serve.page.charts import Line, Marker, Point, bars, chart
 from driftrank.serve.page.views.earning import earning
 from driftrank.serve.page.views.looking import Looking
 from driftrank.serve.page.views.timeline import timeline
-from driftrank.serve.series import series_of
 from driftrank.wire import ArmSeries, Delays, Gain, SeriesState
 
 #: rows of tables

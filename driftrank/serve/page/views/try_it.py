@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from driftrank.serve.http.problems import Refused
-from driftrank.serve.introspection import Introspection
+from driftrank.serve.answers.queries import Introspection
 from driftrank.serve.page.charts import Line, Marker, Point, chart
 from driftrank.serve.page.sandbox import KEPT, QUERY, RANKER, Sandbox, Second
 from driftrank.serve.page.views.looking import Looking
+from driftrank.serve.problems import Refused
 from driftrank.wire import ItemState
 
 #: seconds over which clicks per list are averaged

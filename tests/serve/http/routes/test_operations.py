@@ -12,7 +12,7 @@ from driftrank.serve.app import build
 from driftrank.serve.log.store.base import StoreFull
 from driftrank.serve.log.store.sqlite import SQLiteStore
 from driftrank.serve.service import Service
-from driftrank.serve.settings import ServerSettings
+from driftrank.serve.settings.server import ServerSettings
 
 
 class _Narrow(SQLiteStore):

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from driftrank.serve.keys import new_key
+from driftrank.serve.access.keys import new_key
 from tests.serve.http.examples import FILE, answers
 from tests.serve.running import Running
 

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from driftrank.kernels.rng import key_of
+from driftrank.serve.access.keys import new_key
 from driftrank.serve.http.routes.personalizer import query_of
-from driftrank.serve.keys import new_key
 from driftrank.serve.state.rewards import is_click
 from tests.serve.conftest import JSON
 from tests.serve.running import Running

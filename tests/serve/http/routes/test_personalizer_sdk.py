@@ -14,7 +14,7 @@ from azure.core.credentials import AzureKeyCredential
 from azure.core.exceptions import HttpResponseError
 from msrest.authentication import CognitiveServicesCredentials
 
-from driftrank.serve.keys import new_key
+from driftrank.serve.access.keys import new_key
 from tests.serve.running import Running
 
 ACTIONS = {"pasta": [{"taste": "salty"}], "juice": [{"taste": "sweet"}, {"level": 5}]}

@@ -1,0 +1,1 @@
+"""Access: the keys of callers, and the rates of their requests."""

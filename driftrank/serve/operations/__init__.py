@@ -1,0 +1,1 @@
+"""Operations on a whole ranker: transfers of what was learnt, and undo."""

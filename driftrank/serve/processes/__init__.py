@@ -1,0 +1,1 @@
+"""Processes: workers behind one address, their metrics, and the compiler of kernels."""

@@ -1,0 +1,1 @@
+"""Requests that become records: rank, feedback, changes of rankers."""

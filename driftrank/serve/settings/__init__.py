@@ -1,0 +1,1 @@
+"""The settings of servers and rankers: fields, checks, loading."""

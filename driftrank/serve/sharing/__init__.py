@@ -1,0 +1,1 @@
+"""Several services on one log: each follows it, one keeps it."""
