@@ -1,9 +1,9 @@
 """Tune the rivals of the default policy on development worlds; then compare them once, on other kinds of worlds.
 
-    python benchmarks/fair.py tune        # the best of eight settings for each rival
+    python benchmarks/fair.py tune        # the best of 32 settings for each rival
     python benchmarks/fair.py test        # those in the package: the part "fair" of the leaderboard
 
-Every rival has the same budget, eight settings, of what its authors leave open: window, discount, exploration, prior,
+Every rival has the same budget, 32 settings, of what its authors leave open: window, discount, exploration, prior,
 and the order of the list. The score of a setting is its regret relative to the best one of the same policy, in the
 geometric mean over the development worlds. These are disjoint in kind from the worlds of the test (regimes that recur,
 items that are replaced, drift), and have other queries and seeds. The settings that win are written down in
@@ -17,6 +17,7 @@ import itertools
 import math
 import subprocess
 import sys
+from collections.abc import Sequence
 
 from driftrank.environments import Churn, Drift, Recurring
 from driftrank.environments.base import Environment
@@ -30,15 +31,37 @@ QUERIES_SEED, RUNS_SEED = 101, 11
 HORIZON = 100_000
 
 ORDERS = ("order=decreasing", "order=increasing")
-#: by rival, the choices whose combinations are tried: eight for each
+#: by rival, the choices whose combinations are tried: thirty-two for each
 CHOICES: dict[str, tuple[tuple[str, ...], ...]] = {
-    "CascadeTS": (("a0=1,b0=1", "a0=0.5,b0=0.5", "a0=0.5,b0=1", "a0=0.2,b0=1"), ORDERS),
-    "CascadeSWUCB": (("window=1000", "window=4000"), ("epsilon=0.02", "epsilon=0.1"), ORDERS),
-    "CascadeDUCB": (("discount=0.999", "discount=0.99975"), ("epsilon=0.02", "epsilon=0.1"), ORDERS),
-    "CascadeSWTS": (("window=500", "window=1000", "window=2000", "window=4000"), ORDERS),
-    "CascadeSWKLUCB": (("window=500", "window=1000", "window=2000", "window=4000"), ORDERS),
-    "GLRTCascadeKLUCB": (("explore=0.003", "explore=0.01"), ("restart=global", "restart=local"), ORDERS),
-}
+    "CascadeTS": (
+        ("a0=0.05", "a0=0.1", "a0=0.5", "a0=1"), ("b0=1", "b0=4", "b0=16", "b0=64"), ORDERS,
+    ),
+    "CascadeSWUCB": (
+        ("window=500", "window=1000", "window=2000", "window=4000"),
+        ("epsilon=0.003", "epsilon=0.01", "epsilon=0.03", "epsilon=0.1"),
+        ORDERS,
+    ),
+    "CascadeDUCB": (
+        ("discount=0.998", "discount=0.999", "discount=0.9995", "discount=0.99975"),
+        ("epsilon=0.003", "epsilon=0.01", "epsilon=0.03", "epsilon=0.1"),
+        ORDERS,
+    ),
+    "CascadeSWTS": (
+        tuple(f"window={n}" for n in (250, 500, 1000, 2000, 4000, 8000, 16_000, 32_000)),
+        ("a0=1,b0=1", "a0=0.5,b0=0.5"),
+        ORDERS,
+    ),
+    "CascadeSWKLUCB": (
+        tuple(f"window={round(500 * 2 ** (i / 2))}" for i in range(16)),
+        ORDERS,
+    ),
+    "GLRTCascadeKLUCB": (
+        ("explore=0.003", "explore=0.01", "explore=0.02", "explore=0.04"),
+        ("restart=global", "restart=local"),
+        ("delta=auto", "delta=0.05"),
+        ORDERS,
+    ),
+}  # fmt: skip
 
 
 def settings(rival: str) -> list[str]:
@@ -57,10 +80,10 @@ def development(queries: int) -> list[Environment]:
     ]
 
 
-def tune(queries: int, device: str) -> None:
+def tune(rivals: Sequence[str], queries: int, device: str) -> None:
     worlds = development(queries)
     chosen = {}
-    for rival in CHOICES:
+    for rival in rivals:
         specs = settings(rival)
         regrets: list[list[float]] = []
         for world in worlds:
@@ -84,11 +107,12 @@ def tune(queries: int, device: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=("tune", "test"))
+    parser.add_argument("--rival", action="append", choices=CHOICES, help="only this one; may be repeated")
     parser.add_argument("--queries", type=int, default=8)
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
     if options.part == "tune":
-        tune(options.queries, options.device)
+        tune(options.rival or tuple(CHOICES), options.queries, options.device)
     else:
         sys.exit(
             subprocess.call([sys.executable, "-m", "driftrank", "leaderboard", "--env", "fair", "--out", "out/fair"])

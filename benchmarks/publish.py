@@ -18,8 +18,8 @@ from PIL import Image
 
 from driftrank.experiments import Leaderboard
 from driftrank.experiments.leaderboards.arena import Arena
-from driftrank.experiments.leaderboards.findings import amount, losses, plus_minus
-from driftrank.experiments.leaderboards.policies import BY_THEORY, TUNED
+from driftrank.experiments.leaderboards.findings import amount, counts, losses, plus_minus
+from driftrank.experiments.leaderboards.policies import BY_THEORY, INFORMED, TUNED
 from driftrank.reporting.table import Table
 
 ROOT = Path(__file__).parents[1]
@@ -71,14 +71,26 @@ def users_table(board: Leaderboard) -> Table:
 def fair_table(board: Leaderboard) -> Table:
     """Worlds with changes: the default policy beside the best rival, however its parameters were chosen."""
     restarted = [spec for spec in board.specs.values() if spec.startswith("OracleRestart")]
-    rows = [
-        (arena.name.removesuffix("-fair"), plus_minus(*board.regret(board.default, arena.name)),
-         *(cell(least(board, specs, arena)) for specs in (TUNED, BY_THEORY, TUNED.values())),
-         cell(least(board, restarted, arena)))
-        for arena in board.arenas
-    ]  # fmt: skip
+    rows = []
+    for arena in board.arenas:
+        own, oracle = board.regret(board.default, arena.name), least(board, restarted, arena)
+        mark = " ‡" if oracle and own[0] < oracle[1] else ""
+        rivals = (cell(least(board, specs, arena)) for specs in (TUNED, BY_THEORY, TUNED.values()))
+        rows.append((arena.name.removesuffix("-fair"), f"{plus_minus(*own)}{mark}", *rivals, cell(oracle)))
     names = ("environment", board.default, "best rival, defaults", "theory", "tuned", "knows every change")
     return Table(names, rows, (None, *[""] * 5))
+
+
+def known_table(board: Leaderboard) -> Table:
+    """Users whose parameters some rivals know: the default policy beside the best rival with and without them."""
+    rows = []
+    for arena in board.arenas:
+        own = plus_minus(*board.regret(board.default, arena.name))
+        without = [spec for spec in board.specs.values() if spec not in INFORMED and spec != board.default]
+        rivals = (cell(least(board, specs, arena)) for specs in (INFORMED, without))
+        rows.append((arena.name.removesuffix("-known"), own, *rivals))
+    names = ("users", board.default, "best rival that knows the parameters", "best without them")
+    return Table(names, rows, (None, "", "", ""))
 
 
 def short_table(board: Leaderboard) -> Table:
@@ -105,9 +117,13 @@ def short_table(board: Leaderboard) -> Table:
 def block(board: Leaderboard) -> str:
     """The text between the marks."""
     parts = {part.part: part for part in board.every_part}
-    texts = [f"- {text}" for text in losses(board)]
+    texts = [*(f"- {text}" for text in counts(board)), "", losses(board).to_markdown().rstrip()]
     if "users" in parts:
         texts += ["", users_table(parts["users"]).to_markdown().rstrip()]
+    if "others" in parts:
+        texts += ["", users_table(parts["others"]).to_markdown().rstrip()]
+    if "known" in parts:
+        texts += ["", known_table(parts["known"]).to_markdown().rstrip()]
     if "fair" in parts:
         texts += ["", fair_table(parts["fair"]).to_markdown().rstrip()]
     return "\n".join(texts)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from driftrank.experiments.leaderboards.arena import LEVEL
-from driftrank.experiments.leaderboards.result import Leaderboard
+from driftrank.experiments.leaderboards.result import ROUNDING, Leaderboard
 from driftrank.experiments.leaderboards.significance import holm
 from driftrank.experiments.leaderboards.suite import PARTS
 from driftrank.reporting.table import Table
@@ -14,6 +15,8 @@ from driftrank.reporting.table import Table
 NEVER_FORGETS = "CascadeTS"
 #: detection has failed if a policy detects a smaller share of the breakpoints
 HALF = 0.5
+#: a loss is large if regret is so many times that of another policy, and so many clicks in 1,000 lists are lost to it
+LARGE, CLICKS = 1.25, 1.0
 #: more false alarms per run than that, in a stationary environment, are too many
 TOLERATED = 1.0
 
@@ -93,20 +96,80 @@ def beaten(x: Leaderboard) -> list[str]:
     )
 
 
-def losses(x: Leaderboard) -> list[str]:
-    """For every part, where the default policy is beaten, by how many and at most by whom."""
+def counts(x: Leaderboard) -> list[str]:
+    """For every part, the number of environments in which the default policy loses."""
     found = []
     for part in x.every_part:
-        worst = []
+        own = lost_in(part)
+        beaten_in, more = sum(loss.better > 0 for loss in own), sum(not loss.better for loss in own)
+        text = f"{title(part)}: beaten in {beaten_in} of {len(part.environments)}"
+        found.append(f"{text}, and in {more} a large loss that is not significant." if more else f"{text}.")
+    return found
+
+
+@dataclass(frozen=True)
+class Loss:
+    """An environment in which the default policy loses significantly, or much."""
+
+    environment: str
+    regret: tuple[float, float]  #: of the default policy, with its standard error
+    least: str  #: the other policy with the least regret
+    least_regret: tuple[float, float]
+    clicks: float  #: lost to it in 1,000 lists
+    better: int  #: policies that have significantly less regret
+    confirmed: bool  #: by the permutation test, for one of them
+
+
+def lost_in(part: Leaderboard) -> list[Loss]:
+    """The environments of a part in which a policy has significantly less regret than the default one, or in which the
+    loss is large: 1.25 times the regret of another policy, and a click in 1,000 lists."""
+    found = []
+    for arena in part.arenas:
+        name = arena.name
+        others = [label for label in part.contenders if label != part.default and part.ran(label, name)]
+        if not others or not part.ran(part.default, name):
+            continue
+        least = min(others, key=lambda label: part.regret(label, name)[0])
+        own, its = part.regret(part.default, name), part.regret(least, name)
+        clicks = 1000 * (own[0] - its[0]) / arena.result.horizon
+        there = [c for c in part.comparisons if c.environment == name and part.groups[c.policy] != "oracle"]
+        better = [c for c in there if c.verdict == "better"]
+        if better or (clicks >= CLICKS and own[0] >= LARGE * its[0]):
+            sure = any(c.confirmed for c in better)
+            found.append(Loss(name, own, least, its, clicks, len(better), sure))
+    return found
+
+
+def losses(x: Leaderboard) -> Table:
+    """The environments in which the default policy loses significantly or much, the most clicks first."""
+    found = sorted((loss for part in x.every_part for loss in lost_in(part)), key=lambda loss: -loss.clicks)
+    rows = [
+        (loss.environment, plus_minus(*loss.regret), f"{plus_minus(*loss.least_regret)} ({loss.least})",
+         f"{loss.regret[0] / loss.least_regret[0]:.2f}" if loss.least_regret[0] > ROUNDING else "–",
+         f"{loss.clicks:,.1f}", f"{loss.better}{'' if loss.confirmed else '?'}" if loss.better else "no")
+        for loss in found
+    ]  # fmt: skip
+    names = ("environment", x.default, "least of the others", "ratio", "clicks in 1,000 lists", "significant")
+    return Table(names, rows, (None, "", None, "", "", ""))
+
+
+def suspicious(x: Leaderboard) -> list[str]:
+    """Environments in which a policy has less regret than every oracle."""
+    found = []
+    for part in x.every_part:
         for name in part.environments:
-            there = [c for c in part.comparisons if c.environment == name and part.groups[c.policy] != "oracle"]
-            better = sorted((c for c in there if c.verdict == "better"), key=lambda c: c.ratio)
-            if better:
-                sure = "" if better[0].confirmed else "?"
-                worst.append(f"{name} ({better[0].policy} {_less(better[0].ratio)}{sure}; {len(better)} in all)")
-        total = len(part.environments)
-        where = f"beaten in {len(worst)} of {total}: {', '.join(worst)}." if worst else f"beaten in none of {total}."
-        found.append(f"{title(part)}: {where}")
+            ran = [label for label in part.ranked() if part.ran(label, name)]
+            oracles = [label for label in ran if part.groups[label] == "oracle"]
+            if not oracles:
+                continue
+            best = min(oracles, key=lambda label: part.regret(label, name)[0])
+            least = part.regret(best, name)[0]
+            below = [p for p in part.contenders if part.ran(p, name) and part.regret(p, name)[0] < least]
+            if below:
+                below.sort(key=lambda label: part.regret(label, name)[0])
+                first = f"{below[0]} ({amount(part.regret(below[0], name)[0])})"
+                more = f" and {len(below) - 1} more" if len(below) > 1 else ""
+                found.append(f"{name}: {first}{more}; {best} {amount(least)}.")
     return found
 
 

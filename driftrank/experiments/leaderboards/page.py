@@ -12,14 +12,17 @@ from driftrank.experiments.leaderboards.arena import LEVEL, Detection
 from driftrank.experiments.leaderboards.figure import board_figure, shown_policies
 from driftrank.experiments.leaderboards.findings import (
     HALF,
+    LARGE,
     TOLERATED,
     advice,
     amount,
     beaten,
+    counts,
     detection,
     forgetting,
     losses,
     price,
+    suspicious,
     title,
 )
 from driftrank.experiments.leaderboards.leaderboard import DRAWN
@@ -71,12 +74,8 @@ def content(board: Leaderboard, command: Sequence[str]) -> list[Block]:
         Heading("Leaderboard", 1),
         Text(_lead(board), "lead"),
         Heading(f"Where {board.default} loses"),
-        Bullets(losses(board)),
-        Text(
-            "Significantly less regret than that of the default policy, by the paired test below; of several policies "
-            "the one with the least. A ? marks what the permutation test does not confirm.",
-            "note",
-        ),
+        Bullets(counts(board)),
+        *_losses(board),
         Heading("Which policy for which users"),
         Plain(advice(board), prose=True),
         Text(
@@ -84,6 +83,7 @@ def content(board: Leaderboard, command: Sequence[str]) -> list[Block]:
             "how many environments it is significantly better or worse than the default policy.",
             "note",
         ),
+        *_suspicious(board),
         *(block for part in board.every_part for block in _part(part, with_picture=part is board)),
         Heading("Settings"),
         Facts(_settings(board)),
@@ -95,6 +95,34 @@ def content(board: Leaderboard, command: Sequence[str]) -> list[Block]:
             "query and run at every checkpoint; `table.csv` and `summary.json` have what is shown here with all digits."
         ),
     ]
+
+
+def _losses(board: Leaderboard) -> list[Block]:
+    found = losses(board)
+    if not found.rows:
+        return []
+    about = (
+        f"Every environment in which a policy has significantly less regret than {board.default}, by the paired test "
+        f"below, or in which the loss is large whatever the test says: at least {LARGE} times the regret of another "
+        f"policy, and a click in 1,000 lists. Beside it the other policy with the least regret (of many policies the "
+        "best one is lucky too), the clicks lost to it, and how many policies are significantly better. A ? marks what "
+        "the permutation test does not confirm."
+    )
+    return [Plain(found, prose=True), Text(about, "note")]
+
+
+def _suspicious(board: Leaderboard) -> list[Block]:
+    found = suspicious(board)
+    if not found:
+        return []
+    about = (
+        "A policy that beats every oracle should arouse suspicion. An oracle is not a bound: OracleRestart forgets "
+        "all it has learnt at every breakpoint, and learns again with the prior of its policy. That loses under drift, "
+        "where every step is a breakpoint; when regimes come back; when announced items are the only new ones; and if "
+        "the same items stay the best in another order. Elsewhere the difference is that between a good "
+        "prior, or a cheaper order of the list, and those of the oracle's policy."
+    )
+    return [Heading("Better than every oracle"), Bullets(found), Text(about, "note")]
 
 
 def _part(board: Leaderboard, with_picture: bool) -> list[Block]:

@@ -70,6 +70,8 @@ def _place(entry: SuiteEntry, part: str, queries: Queries, k: int, horizon: int,
     kind = name_of(spec)
     check_known("environment", kind, {*registry.all(), *ENTRIES, *PARTS})
     given: dict[str, Any] = {"queries": own, "k": shown} if takes_queries(kind) else {}
+    if entry.users and not given:
+        given["click_model"] = parse_click_model(entry.users)
     environment = environment_of(spec, **given)
     times = TRAFFIC_RUNS if environment.traffic else -(-len(own) // len(environment.queries))
     options = {

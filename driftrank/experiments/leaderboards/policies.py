@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from driftrank.experiments.leaderboards.suite import CHANGES
+from driftrank.clickmodels.dcm import YANDEX
+from driftrank.experiments.leaderboards.suite import CHANGES, position_bias
 from driftrank.policies.base import Policy
 from driftrank.policies.registry import PolicyLike, as_policies, default_policy, parse_policy
 from driftrank.policies.registry import policies as known_policies
@@ -13,11 +14,20 @@ from driftrank.policies.registry import policies as known_policies
 ANY_ORDER = ("CascadeTS:order=increasing", "GLRTCascadeKLUCB:order=increasing")
 #: a rival that learns from every click
 EVERY_CLICK = ("CascadeTS:feedback=last",)
+#: rivals who know how users read: the examination of PBM-1-K5, the probabilities to leave after a click of DCM
+_READING = position_bias(1.0, 5).partition(":")[2].replace("[1;", "[1.0;")
+_LEAVING = f"stop_after_click=[{';'.join(map(str, YANDEX[:5]))}]"
+INFORMED = (
+    *(f"{name}:{_READING}" for name in ("PBMUCB", "PBMPIE", "PBMDPIE", "PBMSWPIE", "PBMSWUCB", "PBMDUCB")),
+    *(f"{name}:{_LEAVING}" for name in ("DCMKLUCB", "DCMUCB", "DCMSWKLUCB", "GLRTDCMKLUCB")),
+)
+#: policies for items with features, and what they are measured by
+BY_FEATURES = ("PDGD", "DBGD", "CascadeLinUCB", "CascadeLinTS", "CascadeTS", *EVERY_CLICK, "Random")
 #: references that know the truth, shown separately. One that shows the best list at every step has no regret.
 RESTARTED = ("OracleRestart", "OracleRestart:base=CascadeTS(order=increasing,a0=0.5,b0=0.5)")
 ORACLES = (*RESTARTED, "StaticOracle")
 
-#: the best rivals, by the best of eight settings for each on development worlds: `python benchmarks/fair.py tune`
+#: the best rivals, by the best of 32 settings for each on development worlds: `python benchmarks/fair.py tune`
 TUNED = {
     "CascadeTS": "CascadeTS:order=increasing",
     "CascadeSWUCB": "CascadeSWUCB:order=increasing,window=1000,epsilon=0.02",
@@ -39,10 +49,15 @@ def usual(part: str) -> list[str]:
     first = default_policy().spec
     if part == "fair":
         same = f"OracleRestart:base={first}(vigilance=0.0)"
-        return [first, "CascadeRegimeTS", *TUNED, *BY_THEORY, *TUNED.values(), *RESTARTED, same]
+        return [first, "CascadeRegimeTS", *TUNED, *BY_THEORY, *TUNED.values(), *ORACLES, same]
+    if part == "known":
+        uninformed = [spec.partition(":")[0] for spec in INFORMED]
+        return [first, "CascadeTS", *EVERY_CLICK, "GLRTCascadeKLUCB", *uninformed, *INFORMED]
+    if part == "features":
+        return [first, *BY_FEATURES, "StaticOracle"]
     known = known_policies()
     once = [name for name, p in known.items() if not p.oracle and p.click_model == "CM"]
-    if part == "users":
+    if part in ("users", "others"):
         several = [name for name, p in known.items() if not p.oracle and p.click_model != "CM"]
         return [*once, *several, *EVERY_CLICK, *ANY_ORDER, *ORACLES]
     return [*once, *(() if part == "traffic" else ANY_ORDER), *ORACLES]

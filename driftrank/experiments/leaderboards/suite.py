@@ -60,12 +60,15 @@ class Part:
 
 
 #: steps where users never cease to change: regret grows in proportion to time, so that more of them show nothing new
-_ALWAYS = 50_000
+_ALWAYS = 30_000
+#: steps with five of the changes that are ten in the usual number of steps
+_HALF = 50_000
 
 
 def _drift(shape: str, what: str, period: int) -> SuiteEntry:
     times = {"period": period, "block": 100}
-    return SuiteEntry(f"Drift-{shape}", "Drift", what, fixed={"shape": shape}, times=times, steps=_ALWAYS)
+    steps = _HALF if period > 10_000 else _ALWAYS
+    return SuiteEntry(f"Drift-{shape}", "Drift", what, fixed={"shape": shape}, times=times, steps=steps)
 
 
 _ABRUPT = SuiteEntry(
@@ -108,8 +111,12 @@ CHANGE = (
     _drift("ramp", "every item moves in straight lines from level to level", 3000),
     _drift("budget", "one item after the other is a little better than by default", 1000),
     _LOW,
-    SuiteEntry("Recurring-2", "Recurring", "two regimes in turn", fixed={"regimes": 2}, times={"period": 5000}),
-    SuiteEntry("Recurring-3", "Recurring", "three regimes in turn", fixed={"regimes": 3}, times={"period": 5000}),
+    *(
+        SuiteEntry(
+            f"Recurring-{n}", "Recurring", f"{name} regimes in turn", {"regimes": n}, {"period": 5000}, steps=_HALF
+        )
+        for n, name in ((2, "two"), (3, "three"))
+    ),
     SuiteEntry(
         "Churn",
         "Churn",
@@ -125,23 +132,28 @@ CHANGE = (
         times={"period": 2000},
         steps=_ALWAYS,
     ),
-    _SILENT,
-    _ORDER,
+    replace(_SILENT, steps=_HALF),
+    replace(_ORDER, steps=_HALF),
     SuiteEntry(
-        "Scaling", "Scaling", "all items get worse by the same factor: nothing to gain", times={"period": 10_000}
+        "Scaling",
+        "Scaling",
+        "all items get worse by the same factor: nothing to gain",
+        times={"period": 10_000},
+        steps=_HALF,
     ),
     SuiteEntry(
         "GarivierMoulines",
         "GarivierMoulines",
         "one position; a middling item is the best for a fifth of the time",
-        times={"horizon": 100_000},
+        times={"horizon": _HALF},
+        steps=_HALF,
     ),
     SuiteEntry(
         "LinearFeatures",
         "LinearFeatures",
         "50 items whose attraction their features explain; nothing changes",
         sizes={"K": "k", "n_queries": "queries"},
-        steps=30_000,  # each takes as long as four with ten items
+        steps=20_000,  # each takes as long as four with ten items
     ),
 )
 
@@ -151,13 +163,15 @@ def position_bias(eta: float, k: int) -> str:
     return f"PBM:examination=[{';'.join(f'{n**-eta:.4g}' for n in range(1, k + 1))}]"
 
 
-def _users(name: str, what: str, users: str, k: int, breaks: bool = False) -> SuiteEntry:
-    """20,000 lists of users who may click several times."""
-    same: dict[str, Any] = {"users": users, "k": k, "steps": 20_000}
+def _users(
+    name: str, what: str, users: str, k: int, breaks: bool = False, steps: int = 20_000, **more: Any
+) -> SuiteEntry:
+    """Lists of users who may click several times."""
+    same: dict[str, Any] = {"users": users, "k": k, "steps": steps, **more}
     if not breaks:
         return SuiteEntry(name, "Stationary", f"{what}; nothing changes", **same)
     changes = {"n_breakpoints": 4}
-    times = {"horizon": 20_000, "spacing": 1000}
+    times = {"horizon": steps, "spacing": 1000}
     return SuiteEntry(
         f"{name}-breaks", "PiecewiseRandom", f"{what}; four changes at random steps", changes, times, **same
     )
@@ -172,13 +186,62 @@ _READERS = (
 )
 USERS = (
     *(
-        _users(f"PBM-{eta:g}-K{k}", f"position k is examined with probability k^-{eta:g}", position_bias(eta, k), k)
+        _users(
+            f"PBM-{eta:g}-K{k}",
+            f"position k is examined with probability k^-{eta:g}",
+            position_bias(eta, k),
+            k,
+            steps=20_000 if k == 5 else 10_000,
+        )
         for eta in (0.5, 1.0)
         for k in (3, 5, 10)
     ),
     *(_users(name, what, users, 5) for name, what, users in _READERS[2:]),
     *(_users(name, what, users, 5, breaks=True) for name, what, users in _READERS),
 )
+
+#: users of the kinds on which nothing was chosen: other models, other parameters, other numbers of items and positions
+_OTHERS = (
+    ("PBM-0.75", "position k is examined with probability k^-0.75, as measured in web search", position_bias(0.75, 5)),
+    (
+        "CCM",
+        "users read from the top, and go on after a click less often the more attractive the item",
+        "CCM:objective=clicks,continue_no_click=0.9,continue_click_not_relevant=0.8,continue_click_relevant=0.4",
+    ),
+)
+
+
+def _other(name: str, users: str, what: str, k: int) -> SuiteEntry:
+    """Other numbers of positions; if there are many, twice as many items."""
+    return _users(f"{name}-K{k}", what, users, k, steps=10_000 if k < 10 else 6000, items=20 if k > 5 else None)
+
+
+_DBN, _DBN_IS = "DBN:objective=clicks,satisfaction=0.3,continuation=0.8", "satisfied by 3 of 10 clicks, go on with 0.8"
+_DCM, _DCM_IS = "DCM:objective=clicks,stop_after_click=0.6", "leave after 6 of 10 clicks, wherever they are"
+OTHERS = (
+    *(_users(*other, 5, steps=10_000) for other in _OTHERS),
+    *(_users(*other, 5, breaks=True, steps=10_000) for other in _OTHERS),
+    *(_other("UBM", "UBM", "examination by position and last click", k) for k in (3, 10)),
+    *(_other("DBN", _DBN, _DBN_IS, k) for k in (3, 10)),
+    *(_other("DCM", _DCM, _DCM_IS, k) for k in (3, 10)),
+    SuiteEntry(
+        "PBM-L50-rare",
+        "LowCTR",
+        "5 of 50 items, attraction 0.1 to 3%, position k is examined with probability 1/k; nothing changes",
+        {"L": 50, "K": 5, "low": 0.001, "high": 0.03, "flat": 0.0, "segments": 1},
+        {"horizon": 10_000},
+        users=position_bias(1.0, 5),
+        steps=10_000,
+    ),
+)
+
+
+def _known(entry: SuiteEntry) -> SuiteEntry:
+    """A world of users for rivals who know how these read."""
+    return replace(entry, name=f"{entry.name}-known")
+
+
+KNOWN = tuple(_known(entry) for entry in USERS if entry.name in ("PBM-1-K5", "PBM-1-breaks", "DCM", "DCM-breaks"))
 
 
 def _short(steps: int, runs: int) -> tuple[SuiteEntry, SuiteEntry]:
@@ -197,23 +260,22 @@ def _short(steps: int, runs: int) -> tuple[SuiteEntry, SuiteEntry]:
 
 def _rare(name: str, what: str, segments: int) -> SuiteEntry:
     levels = {"low": 0.001, "high": 0.02, "flat": 0.0, "segments": segments}
-    return SuiteEntry(name, "LowCTR", what, levels, {"horizon": STEPS}, {"K": "k"})
+    return SuiteEntry(name, "LowCTR", what, levels, {"horizon": _HALF}, {"K": "k"}, steps=_HALF)
 
 
 SIZES = (
-    SuiteEntry("Items-50", "Stationary", "5 of 50 items; nothing changes", items=50, k=5, steps=20_000, queries=10),
+    SuiteEntry("Items-50", "Stationary", "5 of 50 items; nothing changes", items=50, k=5, steps=12_000),
     SuiteEntry(
         "Items-50-breaks",
         "PiecewiseRandom",
         "5 of 50 items; four changes at random steps",
         {"n_breakpoints": 4, "probability": 0.1},
-        {"horizon": 20_000, "spacing": 1000},
+        {"horizon": 12_000, "spacing": 1000},
         items=50,
         k=5,
-        steps=20_000,
-        queries=10,
+        steps=12_000,
     ),
-    SuiteEntry("Items-200", "Stationary", "10 of 200 items; nothing changes", items=200, k=10, steps=20_000, queries=6),
+    SuiteEntry("Items-200", "Stationary", "10 of 200 items; nothing changes", items=200, k=10, steps=6000),
     *_short(200, 20),
     *_short(1000, 10),
     SuiteEntry(
@@ -230,10 +292,16 @@ SIZES = (
         "Abrupt",
         "one item is very attractive for 30 of every 1,000 steps",
         fixed={"period": 970, "boosted_for": 30, "n_boosted": 1},
-        steps=50_000,
+        steps=30_000,
     ),
     SuiteEntry(
-        "Tied", "BLB", "three items at 20%, seven at 18%; nothing changes", {"L": 10, "delta": 0.02}, sizes={"K": "k"}
+        "Tied",
+        "BLB",
+        "three items at 20%, seven at 18%; nothing changes",
+        {"L": 10, "delta": 0.02},
+        sizes={"K": "k"},
+        steps=_HALF,
+        runs=2,
     ),
     _rare("Rare", "attraction 0.1 to 2%; nothing changes", 1),
     _rare("Rare-breaks", "attraction 0.1 to 2%, all of it new in each of five segments", 5),
@@ -261,7 +329,7 @@ FAIR = (
 def _traffic(name: str, what: str, **fixed: Any) -> SuiteEntry:
     """Many short runs: with five long ones no permutation test could confirm a verdict."""
     same = {"n_queries": 300, **fixed}
-    return SuiteEntry(f"Traffic-{name}", "Traffic", what, same, sizes={"K": "k"}, steps=33_000, runs=3)
+    return SuiteEntry(f"Traffic-{name}", "Traffic", what, same, sizes={"K": "k"}, steps=20_000, runs=3)
 
 
 TRAFFIC = (
@@ -279,6 +347,14 @@ TRAFFIC = (
         item_share=0,
         caller="random",
     ),
+    _traffic(
+        "perfect",
+        "the best order there is, items of its own for every query, and users who stop reading: nothing to gain",
+        catalogue=0,
+        item_share=0,
+        going_on=0.85,
+        caller="perfect",
+    ),
     _traffic("shared", "no order; half of the variance belongs to items, which are shared by queries", caller="none"),
     _traffic(
         "position",
@@ -286,6 +362,21 @@ TRAFFIC = (
         examination_power=1,
         after_click=1,
     ),
+)
+
+FEATURES = tuple(
+    SuiteEntry(
+        f"LTR-{name}",
+        "LearningToRank",
+        f"30 queries with 15 documents each, graded by a linear function of 6 features and noise; {what}",
+        {"K": 5, "behaviour": name},
+        steps=5000,
+    )
+    for name, what in (
+        ("perfect", "users click what is good, and only that"),
+        ("navigational", "users look for one document"),
+        ("informational", "users look for several documents, and click much"),
+    )
 )
 
 PARTS = {
@@ -299,6 +390,19 @@ PARTS = {
         "Users by click model, who overlook low positions or click several times; regret is in clicks.",
         USERS,
     ),
+    "others": Part(
+        "Users of other kinds",
+        "Constants of the default policy were chosen among users of the kinds above, with other queries and seeds "
+        "(`python benchmarks/users.py development`). Nothing was chosen among these: another exponent, another model, "
+        "other parameters, other numbers of positions and items.",
+        OTHERS,
+    ),
+    "known": Part(
+        "Rivals who know how users read",
+        "Users of two worlds of each kind, as above. Policies for PBM and DCM have the true parameters of those users. "
+        "Among the others, the same policies show what wrong knowledge costs.",
+        KNOWN,
+    ),
     "sizes": Part(
         "Sizes and times",
         "Many items, short runs, fast changes, short disturbances, items that are nearly tied, and rare clicks.",
@@ -307,10 +411,10 @@ PARTS = {
     "fair": Part(
         "Rivals with the true number of changes, and tuned",
         f"Worlds with {CHANGES} changes. The best rivals three times: with default parameters; with those that theory "
-        f"recommends for the true number of changes (`n_breakpoints={CHANGES}`); and with the best of eight settings "
+        f"recommends for the true number of changes (`n_breakpoints={CHANGES}`); and with the best of 32 settings "
         "on development worlds of other kinds (`python benchmarks/fair.py tune`), the order of the list among them. "
         "OracleRestart knows every change: as CascadeTS, with a prior Beta(1/2, 1/2) and that order, and as the usual "
-        "policy itself.",
+        "policy itself; StaticOracle knows the best list that never changes.",
         FAIR,
     ),
     "traffic": Part(
@@ -318,6 +422,12 @@ PARTS = {
         "All queries of a ranker in one run. Every policy has a state for each query, one with a shared model also "
         "that for all of them.",
         TRAFFIC,
+    ),
+    "features": Part(
+        "Learning to rank by features",
+        "One learner for the documents of all queries, so that what it learns of features from one query holds for the "
+        "others. The data are made up (`driftrank.letor.generate`); `LearningToRank:data=FILE` reads real ones.",
+        FEATURES,
     ),
 }
 #: by name

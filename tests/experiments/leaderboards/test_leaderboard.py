@@ -20,6 +20,7 @@ from driftrank.environments import Abrupt
 from driftrank.experiments import Leaderboard, Result, leaderboard, simulate
 from driftrank.experiments import leaderboard as leaderboard_function
 from driftrank.experiments.leaderboards import findings as board_findings
+from driftrank.experiments.leaderboards import page as board_page
 from driftrank.experiments.leaderboards.arena import Arena, group_of
 from driftrank.experiments.leaderboards.figure import alarm_rates, board_figure, shown_policies
 from driftrank.experiments.leaderboards.findings import amount
@@ -381,10 +382,12 @@ def test_losses_and_advice_of_all_parts() -> None:
     other = made_up({"Abrupt": MADE["Abrupt"]}, GROUPS)
     other.part = "users"
     board.parts = {"users": other}
-    assert board_findings.losses(board) == [
-        "Users who change: beaten in 1 of 2: Stationary (CascadeTS 50% less?; 1 in all).",
-        "Users who click several times: beaten in none of 1.",
+    assert board_findings.counts(board) == [
+        "Users who change: beaten in 1 of 2.",
+        "Users who click several times: beaten in 0 of 1.",
     ]
+    (row,) = board_findings.losses(board).rows
+    assert (row[0], row[3], row[5]) == ("Stationary", "2.00", "1?")
     rows = board_findings.advice(board).rows
     assert [row[:3] for row in rows] == [
         ("Users who change", 2, DEFAULT),
@@ -392,6 +395,32 @@ def test_losses_and_advice_of_all_parts() -> None:
     ]
     assert len(board.numbers().rows) == len(made_up(MADE, GROUPS).numbers().rows) + len(other.numbers().rows)
     assert board.summary()["parts"]["users"] == other.summary()
+
+
+def test_large_losses_are_listed_though_they_are_not_significant() -> None:
+    """With four queries as different as these no test can be sure of anything."""
+    uncertain = {
+        "Abrupt": {DEFAULT: [1.0, 30.0, 2.0, 400.0], "CascadeTS": [1.1, 1.0, 3.0, 4.0]},
+        "Silent": {DEFAULT: [1.0, 2.0, 1.2, 1.0], "CascadeTS": [1.0, 1.9, 1.2, 1.0]},
+    }
+    board = made_up(uncertain, GROUPS)
+    assert all(c.verdict == "not significant" for c in board.comparisons)
+    horizon = board.arenas[0].result.horizon
+    (loss,) = board_findings.lost_in(board)
+    assert (loss.environment, loss.least, loss.better) == ("Abrupt", "CascadeTS", 0)
+    assert loss.clicks == pytest.approx(1000 * (433.0 - 9.1) / 4 / horizon)
+    assert board_findings.losses(board).rows[0][-1] == "no"
+    assert board_findings.counts(board)[0].endswith("beaten in 0 of 2, and in 1 a large loss that is not significant.")
+    page = "\n".join(block.markdown() for block in board_page.content(board, ["driftrank"]))
+    assert page.index("| Abrupt | 108 ±") < page.index("## Which policy")
+
+
+def test_policies_below_every_oracle_are_named() -> None:
+    below = {"Abrupt": {DEFAULT: [3.0, 3.0], "CascadeTS": [2.0, 2.0], "OracleRestart": [4.0, 4.0]}}
+    assert board_findings.suspicious(made_up(below, GROUPS)) == [
+        "Abrupt: CascadeTS (2.0) and 1 more; OracleRestart 4.0."
+    ]
+    assert board_findings.suspicious(made_up(MADE, GROUPS)) == []
 
 
 # -- figure and page ---------------------------------------------------------------------------------------------------
