@@ -59,7 +59,7 @@ def serving(folder: Path, *options: str, **variables: str) -> Iterator[tuple[str
         assert process.stdout is not None
         line = process.stdout.readline()
         found = re.match(
-            r"driftrank listens on (http://\S+), its live page is at \1/, its API at \1/docs; try: curl", line
+            r"driftrank listens on (http://\S+), its live page is at \S+:\d+/, its API at \S+/docs; try: curl", line
         )
         if found is None:
             raise AssertionError(f"{line}{process.communicate(timeout=10)[1]}")

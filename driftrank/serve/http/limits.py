@@ -36,8 +36,9 @@ _ANSWERS: dict[str, dict[str, Limit]] = {
     "FeedbackResult": {"clicks": _COUNT},
     "EventState": {
         "number": _NUMBER, "step": _NUMBER, "items": {"maxItems": LONGEST_LIST}, "collected": {"items": _POSITION},
-        "draw": {"pattern": "^[0-9a-f]{16}$"},
+        "draw": {"pattern": "^[0-9a-f]{16}$"}, **dict.fromkeys(("context", "offset", "repeats"), _COUNT),
     },
+    "GivenItem": {"place": _NUMBER, "named": _COUNT},
     "EventFeedback": {"clicks": {"items": _POSITION}, "shown": _COUNT},
     "QueryState": dict.fromkeys(("steps", "lists", "clicks", "last_change", "changes", "items_total"), _COUNT),
     "ItemState": {"samples": _COUNT, "last_change": _COUNT, "place": _COUNT, "prior": _SHARE, "strength": _COUNT},

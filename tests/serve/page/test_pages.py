@@ -243,6 +243,8 @@ def test_the_event_page_says_what_became_of_it(browser: Browser) -> None:
     for text in ("What was sent", "What came back", "at position 1", "1.5 s after the list", "Candidates"):
         assert text in page, text
     assert "a click: it attracts" in page or "Kept for comparison" in page
+    assert "by its score" in page or "where your own order has it" in page
+    assert "<dt>Subject</dt><dd>none</dd>" in page
     assert "The feedback window is open" in browser.get("/event?id=shop 3").text
     assert browser.get("/find?id= event 3 ").headers["location"] == "/event?id=event%203"
 
@@ -316,6 +318,35 @@ def test_a_loss_that_was_not_reviewed_is_reviewed_first(tmp_path: Path) -> None:
         harness.feedback(harness.rank("q", ["a", "b"]).event_id, [1])
         assert browser.post(path, **deleted).status_code == 409, "another ranker of the same name"
         assert browser.post(path, **deleted | {"made_from": "no"}).status_code == 422
+
+
+def test_other_arms_are_looked_at_and_all_are_drawn(tmp_path: Path) -> None:
+    arms = {f"arm{n}": ArmSettings(share=0.125, policy="CascadeTS") for n in range(7)}
+    with Harness(tmp_path, ranker={"arms": arms}) as harness:
+        browser = Browser(harness)
+        for n in range(80):
+            harness.feedback(harness.rank("q", ["a", "b"], f"e{n}", subject=f"user {n}").event_id, [1])
+        ranker = browser.get("/ranker/default").text
+        assert set(re.findall(r'<li class="c\d(?: dashed)?">(\w+)</li>', ranker)) == {"live", *arms}
+        own = browser.get("/ranker/default/query?query=q").text
+        other = browser.get("/ranker/default/query?query=q&arm=arm3").text
+        assert 'href="?query=q&amp;arm=arm3">arm3</a>' in own
+        assert '<span aria-current="true">arm3</span>' in other
+        assert (CHEAP in own, "CascadeTS" in other) == (True, True)
+        assert browser.get("/ranker/default/query?query=q&arm=none").status_code == 404
+
+
+def test_the_value_of_a_shadow_is_shown(tmp_path: Path) -> None:
+    with Harness(tmp_path, "CascadeTS", ranker={"mode": "shadow"}) as harness:
+        browser = Browser(harness)
+        assert "With the setting <code>explore</code>" in browser.get("/ranker/default").text
+        harness.put(policy="CascadeTS", k=2, mode="shadow", explore=0.5)
+        for n in range(400):
+            harness.feedback(harness.rank("q", ["a", "b", "c"], f"e{n}").event_id, [1] if n % 3 else [])
+            if n == 20:
+                assert "too few yet" in browser.get("/ranker/default").text
+        page = browser.get("/ranker/default").text
+        assert re.search(r"Its own lists would have a click in [\d.]+% of cases, between", page)
 
 
 def test_settings_that_the_form_does_not_change_are_written_for_people(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from driftrank.serve.answers import feeds
 from driftrank.serve.answers.series import series_of
+from driftrank.serve.answers.shadow import shadow_of
 from driftrank.serve.page import settings_form
 from driftrank.serve.page.charts import Line, Marker, Point, bars, chart
 from driftrank.serve.page.views.earning import earning
@@ -61,7 +62,7 @@ async def ranker(looking: Looking) -> dict[str, Any]:
     changes = feeds.changes(service, name, None, None, 1000)
     ends = {how: sum(sum(getattr(arm, how)) for arm in series.arms) for how in _ENDS}
     return {
-        "name": name, "info": service.info(name), "earning": earning(of), "now": looking.now,
+        "name": name, "info": service.info(name), "earning": earning(of), "shadow": shadow_of(of), "now": looking.now,
         "window": window, "windows": _WINDOWS.values(), "by": by, "orders": feeds.BY,
         "clicks_chart": _clicks(series, window, changes, now),
         "gain_charts": [(gain, _gain(gain)) for gain in series.gains if gain.running],
