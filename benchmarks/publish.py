@@ -25,8 +25,8 @@ from driftrank.reporting.table import Table
 #: of the published run; it was fixed, with the suite, in a commit before that run
 SEED = 23
 NOTE = (
-    f"Worlds, horizons, runs, policies and their parameters, and the seed ({SEED}) were fixed in a commit before this run, "
-    "which is the first with this seed."
+    f"Worlds, horizons, runs, policies and their parameters, and the seed ({SEED}) were fixed in a commit before this "
+    "run, which is the first with this seed."
 )
 ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- leaderboard: begin -->", "<!-- leaderboard: end -->"

@@ -27,7 +27,7 @@ BY_FEATURES = ("PDGD", "DBGD", "CascadeLinUCB", "CascadeLinTS", "CascadeTS", *EV
 RESTARTED = ("OracleRestart", "OracleRestart:base=CascadeTS(order=increasing,a0=0.5,b0=0.5)")
 ORACLES = (*RESTARTED, "StaticOracle")
 
-#: the best rivals, by the best of 32 settings for each on development worlds: `python benchmarks/fair.py tune --queries 16`
+#: the best rivals, by the best of 32 settings each on development worlds: `python benchmarks/fair.py tune --queries 16`
 TUNED = {
     "CascadeTS": "CascadeTS:a0=0.05,b0=4.0",
     "CascadeSWUCB": "CascadeSWUCB:order=increasing,window=1000,epsilon=0.01",
