@@ -156,7 +156,7 @@ def outcome(seed: int, kind: str, lists: int) -> Outcome:
     if found.value is None or found.low is None or found.high is None or found.interval != "normal":
         return Outcome(*[np.nan] * 6)
     truth = world.value.mean()
-    looks = running_values(scope, dr, 0.95)
+    looks = running_values(scope, dr, How())
     at = (np.cumsum(world.value) / np.arange(1, lists + 1))[looks[:, 0].astype(int) - 1]
     return Outcome(
         found.low <= truth <= found.high, bool(((at < looks[:, 2]) | (at > looks[:, 3])).any()),

@@ -75,6 +75,10 @@ class RankingProblem:
         return self.steps or 1024
 
 
+class EarlierState(ValueError):
+    """A saved state of an earlier version, which cannot be used any more."""
+
+
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 @dataclass(frozen=True, kw_only=True)
 class Policy:
@@ -230,7 +234,8 @@ class Policy:
     def check_version(self, version: int) -> None:
         """Refuse a state that was written by another version of the policy."""
         if version != self.version:
-            raise ValueError(f"a state of {self.spec} version {version}, this is version {self.version}")
+            kind = EarlierState if version < self.version else ValueError
+            raise kind(f"a state of {self.spec} version {version}, this is version {self.version}")
 
     @on_instance("policy")
     def replace(self, **changes: Any) -> Self:

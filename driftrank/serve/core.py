@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from typing import Any
 
 from driftrank.serve.log.committer import Committer, NewRecord, QueueFull, Settled
 from driftrank.serve.log.records import Ranked, decode
@@ -22,6 +23,7 @@ from driftrank.serve.monitoring.metrics import Metrics
 from driftrank.serve.problems import Refused
 from driftrank.serve.ranking.explore import shown_as_ranked
 from driftrank.serve.ranking.items import check_id
+from driftrank.serve.settings.ranker import notes
 from driftrank.serve.settings.server import ServerSettings
 from driftrank.serve.sharing.follower import Follower
 from driftrank.serve.state.arms import Arm
@@ -117,7 +119,8 @@ class ServiceCore:
         )
         worth = value if value != clicks else None
         explored = Explored(*shown_as_ranked(r.settings.k, r.explore)) if r.explore else None
-        return RankerInfo(name, r.settings, queries, lists, steps, clicks, len(r.waiting), shared, worth, explored)
+        pending, said = len(r.waiting), notes(r.settings)
+        return RankerInfo(name, r.settings, queries, lists, steps, clicks, pending, shared, worth, explored, said)
 
     async def reach(self, seq: int) -> None:
         """Wait a moment for a record that the caller has seen elsewhere."""
@@ -175,6 +178,10 @@ class ServiceCore:
         read = await self.impressions(ranker, [record.event_id for record in ranked])
         found = {it.seq: it for it in (*known.values(), *read.values()) if it is not None}
         return [found[seq] for seq in records if seq in found]
+
+    async def read(self, work: Callable[..., Any], *args: Any) -> Any:
+        """Call a method that reads the store; one in a database is read beside the event loop."""
+        return await self._committer.read(work, *args)
 
     async def store_use(self) -> tuple[int | None, list[Node]]:
         """The size of the store, and the services that use it if several can; nothing if it cannot be read."""

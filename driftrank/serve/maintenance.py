@@ -6,12 +6,12 @@ import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from time import perf_counter
 
 from driftrank.serve.log.committer import Committer, NewRecord
-from driftrank.serve.log.records import Final, Lost, decode, final_id
+from driftrank.serve.log.records import Final, Lost, Withdrawn, decode, final_id, withdrawn_id
 from driftrank.serve.log.store.base import LAST, LogEntry, Snapshot, Store, StoreError
 from driftrank.serve.monitoring.metrics import Metrics
 from driftrank.serve.monitoring.recent import Recent
@@ -36,6 +36,8 @@ _ASK_AGAIN = 60.0
 _RETRY = 1.0
 #: seconds between two measurements of the event loop
 _TICK = 0.25
+#: seconds between two measurements of the store
+_MEASURE = 10.0
 
 
 class Maintenance:
@@ -55,6 +57,8 @@ class Maintenance:
         self._now = now
         self._tasks: list[asyncio.Task[None]] = []
         self._undelivered: deque[tuple[float, Ranker, Impression]] = deque()
+        self._withdrawals: list[NewRecord] = []  # to be written as soon as the store takes them
+        self.store_bytes = 0  #: its size a moment ago
         self._new = 0  # records since the last checkpoint
         self._checkpoint_at = 0  # the record of the last checkpoint of this service
         self._memory = settings.memory_bytes
@@ -75,7 +79,7 @@ class Maintenance:
         """The tasks that are done all the time."""
         return (
             self._end_feedback_windows, self._evict_when_full, self._take_checkpoints, self._retry_store,
-            self._measure_lag,
+            self._measure_lag, self._measure_store,
         )  # fmt: skip
 
     async def stop(self) -> None:
@@ -125,14 +129,21 @@ class Maintenance:
         later = min(_ASK_AGAIN, ranker.feedback_window / 2)
         self._undelivered.append((self._now() + later, ranker, impression))
 
+    def unseen(self, ranker: Ranker, event_ids: Iterable[str]) -> None:
+        """Take impressions back that may be in the log or may still come: the outcome is unknown."""
+        now = self._now()
+        for event_id in event_ids:
+            record = Withdrawn(ranker.name, event_id, now)
+            self._withdrawals.append(NewRecord(withdrawn_id(ranker.name, ranker.created, event_id), record))
+
     async def take_back_undelivered(self, now: float) -> None:
-        records = []
         while self._undelivered and self._undelivered[0][0] <= now:
             _, ranker, impression = self._undelivered.popleft()
             if not impression.delivered and impression.final is None:
-                records.append(withdrawal(ranker, impression, self._now()))
-        if records:
+                self._withdrawals.append(withdrawal(ranker, impression, self._now()))
+        if records := self._withdrawals[:]:
             await self._committer.append(records, urgent=True)
+            del self._withdrawals[: len(records)]
 
     async def _end_feedback_windows(self) -> None:
         await self.take_back_undelivered(self._now())
@@ -168,6 +179,14 @@ class Maintenance:
         await asyncio.sleep(_TICK)
         self._metrics.observe("event_loop_lag_seconds", (), max(0.0, perf_counter() - began - _TICK))
         self.recent.take()
+
+    async def _measure_store(self) -> None:
+        await asyncio.sleep(_MEASURE)
+        await self.measure_store()
+
+    async def measure_store(self) -> None:
+        """Read the size of the store: a scrape must be answered also if the store is not."""
+        self.store_bytes = await self._committer.run(self._store.size)
 
     # -- memory ----------------------------------------------------------------------------------------------------
 
@@ -282,7 +301,9 @@ class Maintenance:
             since, last = state.since(name), ""
             if name in state.rankers and since > self._checkpoint_at:  # the checkpoint is that of the generation before
                 continue
-            while names := self._store.snapshot_names(snapshot_name(name, ""), last, _SLICE):
+            while names := await self._committer.read(
+                self._store.snapshot_names, snapshot_name(name, ""), last, _SLICE
+            ):
                 last = names[-1]
                 await self._committer.put_snapshots([], names, since)
             await self._committer.put_snapshots([], [shared_name(name)], since)
@@ -299,7 +320,7 @@ class Maintenance:
     async def _forget_old(self) -> None:
         """Retention: drop records that are old, covered by snapshots, and not needed any more."""
         until = self._now() - self.settings.retention_seconds
-        checkpoint = self._store.get_snapshot(CHECKPOINT)
+        checkpoint = await self._committer.read(self._store.get_snapshot, CHECKPOINT)
         while True:
             # every time: an old impression may be activated meanwhile
             bound = min(
@@ -321,7 +342,8 @@ class Maintenance:
 
     async def _first_entries(self) -> list[LogEntry]:
         """The oldest entries of the log."""
-        return self._store.read(0, 1000)
+        entries: list[LogEntry] = await self._committer.read(self._store.read, 0, 1000)
+        return entries
 
 
 def _end(ranker: Ranker, impression: Impression, now: float) -> NewRecord:

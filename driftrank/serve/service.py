@@ -15,7 +15,7 @@ from driftrank.serve.answers.experiment import gauges
 from driftrank.serve.core import NOT_READY, ServiceCore, unique_id
 from driftrank.serve.log.committer import Committer
 from driftrank.serve.log.records import decode
-from driftrank.serve.log.store.base import Store, StoreDamaged
+from driftrank.serve.log.store.base import Store, StoreDamaged, StoreTooNew
 from driftrank.serve.log.store.shared import SharedStore
 from driftrank.serve.maintenance import Maintenance
 from driftrank.serve.monitoring.metrics import Metrics
@@ -26,6 +26,7 @@ from driftrank.serve.requests.rankers import RankerChanges, explicit
 from driftrank.serve.settings.server import ServerSettings
 from driftrank.serve.sharing.follower import Follower
 from driftrank.serve.sharing.maintenance import SharedMaintenance
+from driftrank.serve.state.version import VERSION
 from driftrank.wire import ENCODER, RankerSettings
 
 _log = logging.getLogger("driftrank.serve")
@@ -85,6 +86,7 @@ class Service(ServiceCore):
             replay = await self._replay()
         await self._set_rankers({"default": RankerSettings(), **self.settings.rankers})
         await self._compiler.compile_all()
+        await self.maintenance.measure_store()
         self._gauges()
         self.maintenance.start()
         self.ready, self.starting, self.doing = True, False, NOT_READY
@@ -165,6 +167,7 @@ class Service(ServiceCore):
         """Begin with the last checkpoint, and take in what came after it."""
         assert self._follower is not None
         began = time.perf_counter()
+        await self._join()
         await self._follower.set_clock(self._clock)
         self.state.restore()
         await self._compiler.compile_all()
@@ -179,9 +182,22 @@ class Service(ServiceCore):
 
     async def _begin_again(self) -> None:
         """The log was cut: what was in memory may not be in it."""
+        assert self._follower is not None
+        self.ready, self.doing = False, "the log was cut: what is left of it is being read"
+        try:
+            await self._join()
+        except StoreTooNew as error:
+            self.doing = str(error)
+            raise
         self.state.begin_again()
         await self._compiler.compile_all()
+        await self._follower.catch_up()
+        self.ready, self.doing = True, NOT_READY
         self.metrics.add("begun_again")
+
+    async def _join(self) -> None:
+        assert isinstance(self.store, SharedStore)
+        await self._committer.run(self.store.join, VERSION)
 
     def _followed(self, records: int) -> None:
         self.metrics.add("records_followed", (), records)
@@ -204,7 +220,7 @@ class Service(ServiceCore):
         )
         self.metrics.gauge("resident_queries", lambda: len(state.queries))
         self.metrics.gauge("lists_pending", lambda: {(name,): len(r.waiting) for name, r in state.rankers.items()})
-        self.metrics.gauge("store_bytes", self.store.size)
+        self.metrics.gauge("store_bytes", lambda: self.maintenance.store_bytes)
         if self._follower is not None:
             follower, maintenance = self._follower, self.maintenance
             self.metrics.gauge("follow_age_seconds", lambda: time.monotonic() - follower.at)

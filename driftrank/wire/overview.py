@@ -15,8 +15,6 @@ class Clickedness(Struct, frozen=True, omit_defaults=True):
     clicked: int  #: those of them with a click
     clicks: int  #: on these
     share: float | None = None  #: of lists with a click
-    low: float | None = None  #: of the interval of 95% of the share, for one look
-    high: float | None = None  #: of this interval
 
 
 class ArmOverview(Struct, frozen=True):

@@ -5,9 +5,12 @@ import json
 import pytest
 
 from driftrank.cli.app import commands, run
-from driftrank.serve.log.records import Ranked
+from driftrank.serve.log.records import Ranked, Withdrawn, encode
 from driftrank.serve.log.store.postgres import PostgresStore
+from driftrank.serve.log.store.sqlite import SQLiteStore
 from tests.serve.harness import Harness
+
+RECORD = encode(Withdrawn("default", "x", 0.0))
 
 
 @pytest.mark.parametrize("command", commands()["store"])
@@ -62,7 +65,55 @@ def test_a_copy_into_another_log_is_refused(postgres, tmp_path, capsys):
     with Harness(tmp_path):
         pass
     assert run(["store", "copy", f"sqlite:///{tmp_path}/service.db", url]) == 2
-    assert "must be empty, or a part of the same log" in capsys.readouterr().err
+    assert "entry 1 is another one here: this is not the same log" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("what", ["went on", "began otherwise", "has more", "has it elsewhere"])
+def test_a_copy_is_refused_where_the_logs_differ_later(postgres, tmp_path, capsys, what):
+    """Nothing that either store has acknowledged may be lost without a word."""
+    with Harness(tmp_path) as h:
+        for event in "abc":
+            h.rank("shoes", ["x", "y"], event)
+        log = h.store.read(0)
+    url, source = postgres.url(), f"sqlite:///{tmp_path}/service.db"
+    assert run(["store", "copy", source, url]) == 0
+    schema = url.partition("schema=")[2]
+    last = log[-1].seq
+    if what == "went on":  # both were used after the copy
+        with PostgresStore(url) as store:
+            store.append([("theirs", RECORD)])
+        with SQLiteStore(tmp_path / "service.db") as store:
+            store.append([("ours", RECORD)])
+        last += 1
+    elif what == "began otherwise":
+        postgres.run(f"UPDATE {schema}.log SET body = body || ' ' WHERE seq = %s", last)
+    elif what == "has more":
+        with SQLiteStore(tmp_path / "service.db") as store:
+            store.append([("gone", RECORD), ("ours", RECORD)])
+            store._writer.execute("DELETE FROM log WHERE id = 'gone'")
+        last += 1
+        with PostgresStore(url) as store:
+            store.append([("theirs", RECORD)])
+    else:
+        postgres.run(f"UPDATE {schema}.log SET seq = seq + 7 WHERE seq = %s", last)
+    capsys.readouterr()
+    before = postgres.run(f"SELECT * FROM {schema}.log ORDER BY seq")
+    assert run(["store", "copy", source, url]) == 2
+    assert f"entry {last} is another one here: this is not the same log" in capsys.readouterr().err
+    assert postgres.run(f"SELECT * FROM {schema}.log ORDER BY seq") == before
+
+
+def test_a_store_in_use_is_not_copied_into(postgres, tmp_path, capsys):
+    url = postgres.url()
+    with Harness(tmp_path):
+        pass
+    source = f"sqlite:///{tmp_path}/service.db"
+    with PostgresStore(url) as store:
+        store.announce("n1#1", "", 0)
+        assert run(["store", "copy", source, url]) == 2
+        assert "node n1 used the store 0 s ago: stop all nodes first" in capsys.readouterr().err
+        store.leave("n1#1")
+    assert run(["store", "copy", source, url]) == 0
 
 
 def test_verify_finds_damage_and_cuts_only_if_asked(postgres, capsys):
@@ -83,6 +134,19 @@ def test_verify_finds_damage_and_cuts_only_if_asked(postgres, capsys):
     assert "it does not exist" in capsys.readouterr().err
 
 
+def test_a_store_in_use_is_cut_only_by_force(postgres, capsys):
+    url = postgres.url()
+    with PostgresStore(url) as store:
+        store.append([("a", b"{}"), ("b", b"no object")])
+        store.announce("n1#1", "", 2)
+        assert run(["store", "verify", url, "--cut"]) == 2
+        assert "node n1 used the store 0 s ago: stop all nodes first" in capsys.readouterr().err
+        assert len(store.read(0)) == 2
+        assert run(["store", "verify", url, "--cut", "--force"]) == 0
+        assert "1 entry is cut off" in capsys.readouterr().out
+        assert len(store.read(0)) == 1
+
+
 def test_nodes_lists_services(postgres, tmp_path, capsys):
     url = postgres.url()
     assert run(["store", "nodes", url]) == 2
@@ -91,8 +155,8 @@ def test_nodes_lists_services(postgres, tmp_path, capsys):
         assert run(["store", "nodes", url]) == 0
         assert capsys.readouterr().out == "no service uses the store\n"
         store.append([("a", b"{}"), ("b", b"{}")])
-        store.announce("n1", "http://127.0.0.1:8080", 1)
-        store.lease("keeper", "n1", 10)
+        store.announce("n1#1", "http://127.0.0.1:8080", 1)
+        store.lease("keeper", "n1#1", 10)
         assert run(["store", "nodes", url]) == 0
         line = capsys.readouterr().out.splitlines()[2].split()
         assert line[:3] + line[4:] == ["n1", "http://127.0.0.1:8080", "1", "keeper"]

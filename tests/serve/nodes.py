@@ -84,7 +84,7 @@ class Nodes:
         for before in self.nodes[number : number + 1]:
             if before.ready:
                 self.run(before.crash())
-        node = Node(self.url, self.made, node=f"n{number}", **(self._settings | settings))
+        node = Node(self.url, self.made, **({"node": f"n{number}"} | self._settings | settings))
         self.nodes[number : number + 1] = [node]
         self.run(node.start())
         return node

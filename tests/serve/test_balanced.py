@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -145,5 +146,5 @@ def test_nodes_are_listed(nodes, capsys):
     url = nodes[0]._options[1]
     assert run(["store", "nodes", url]) == 0
     out = capsys.readouterr().out
-    assert all(f"127.0.0.1:{node.port}" in out for node in nodes)
+    assert all(f"{socket.gethostname()}:{node.port}" in out for node in nodes)
     assert out.count("keeper") == 1

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
+import socket
+import threading
 import time
+from collections import Counter
 
 import pytest
 
 from driftrank.serve.answers import feeds
 from driftrank.serve.answers.experiment import experiment_of
 from driftrank.serve.log.records import Final, decode
-from driftrank.serve.log.store.base import LogOnly, Snapshot, StoreUnknown
+from driftrank.serve.log.store.base import LogCut, LogOnly, Snapshot, StoreUnknown
 from driftrank.serve.log.store.postgres import PostgresStore
 from driftrank.serve.log.store.shared import Loaded
 from driftrank.serve.maintenance import _end
@@ -218,6 +221,85 @@ def test_the_keeper_is_one_and_another_follows(postgres):
         nodes.run(_ended(other, "e"))
 
 
+def test_nodes_whose_names_are_the_same_have_one_keeper(postgres):
+    with Nodes(postgres.url(), ranker=RANKER, node="same") as nodes:
+        for _ in range(3):
+            for node in nodes.nodes:
+                nodes.run(node.maintenance.renew_lease())
+            assert [node.maintenance.keeper for node in nodes.nodes] == [True, False]
+        listed = nodes[0].store.nodes()
+        assert sorted((node.name, node.keeper) for node in listed) == [("same", False), ("same", True)]
+
+
+def test_the_name_of_a_node_is_that_of_its_machine(postgres, monkeypatch):
+    with Nodes(postgres.url(), 1, ranker=RANKER, node=None) as nodes:
+        maintenance, names = nodes[0].maintenance, []
+        for machine in ("a", "b"):
+            monkeypatch.setattr(socket, "gethostname", lambda machine=machine: machine)
+            for maintenance.url in ("http://0.0.0.0:8080", "https://[::]:8443", "unix:/run/shop.sock", ""):
+                names.append(maintenance.node)
+        assert names[:4] == ["a:8080", "a:8443", "a:/run/shop.sock", "a:8080"]
+        assert not set(names[:4]) & set(names[4:])
+
+
+def test_a_keeper_that_wakes_up_after_its_lease_does_no_harm(postgres):
+    """It hangs before it writes its checkpoint, and before it ends a list; another has done both meanwhile."""
+    url = postgres.url()
+    with Nodes(url, 2, rankers=BRIEF, retention=0.3) as nodes:
+        a, b = nodes.nodes
+        for node in nodes.nodes:
+            nodes.run(node.maintenance.renew_lease())
+        assert a.maintenance.keeper
+        nodes.run(_use(nodes, random.Random(11), 20, queries=3))
+        awake, put, append = threading.Event(), a.store.put_snapshots, a.store.append_entries
+        hung = []
+
+        def asleep(work):
+            def hang(*arguments, **options):
+                hung.append(work)
+                assert awake.wait(60)
+                return work(*arguments, **options)
+
+            return hang
+
+        a.store.put_snapshots, a.store.append_entries = asleep(put), asleep(append)
+
+        async def hang():
+            late = asyncio.create_task(a.maintenance.checkpoint())
+            await _until(lambda: hung)
+            postgres.run(f"UPDATE {url.partition('schema=')[2]}.leases SET until = now() - interval '1 s'")
+            b.maintenance._keeper_until = 0.0
+            await b.maintenance.renew_lease()
+            assert b.maintenance.keeper
+            await b.list_of("q0", "meanwhile")
+            await _until(lambda: not b.info("default").pending)
+            await b.maintenance.checkpoint()
+            await asyncio.sleep(0.4)
+            for _ in range(2):
+                await b.maintenance._forget_old()
+            its = b.store.get_snapshot("checkpoint")
+            awake.set()
+            await late
+            assert b.store.get_snapshot("checkpoint") == its
+            await a.maintenance.renew_lease()
+            assert [node.maintenance.keeper for node in nodes.nodes] == [False, True]
+            await a.list_of("q0", "again")
+            assert (await b.click("again", 1)).outcome == "counted"
+
+        log = nodes.log()
+        nodes.run(hang())
+        nodes.level()
+        log += [entry for entry in nodes.log() if entry.seq > log[-1].seq]
+        ends = Counter(record.event_id for entry in log if isinstance(record := decode(entry.body), Final))
+        assert set(ends.values()) == {1}
+        loaded = nodes.start(2)
+        nodes.level()
+        for key in list(a.state.queries):
+            nodes.run(loaded._follower.hold([key]))
+            queries = [node.state.queries[key].to_bytes() for node in nodes.nodes if key in node.state.queries]
+            assert len(queries) > 1 == len(set(queries))
+
+
 async def _ended(node, event):
     found = (await node.impressions(node.state.rankers["default"], [event]))[event]
     await _until(lambda: found.final is not None)
@@ -399,12 +481,65 @@ def test_a_cut_log_makes_a_node_begin_again(postgres):
         postgres.run(f"UPDATE {schema}.log SET id = 'other' WHERE seq = %s", last)
         postgres.run(f"DELETE FROM {schema}.log WHERE seq = %s", last)
         b.store._writer._disconnect()
-        nodes.run(_until(lambda: b._follower.begun_again and b.state.seq == last - 1))
+        nodes.run(_until(lambda: b._follower.begun_again and b.problem is None))
         assert b._follower.begun_again == 1
-        assert b.problem is None
+        assert b.state.seq == last - 1
         nodes.made[:] = [made for made in nodes.made if made.ranked.event_id != "e3"]
         nodes.run(b.list_of("q", "e3"))
         assert not nodes.differences()
+
+
+def test_a_log_that_is_cut_under_live_nodes_is_noticed(postgres):
+    with Nodes(postgres.url(), ranker=RANKER) as nodes:
+        a, b = nodes[0], nodes[1]
+        for n in range(4):
+            nodes.run(a.list_of("q", f"e{n}"))
+        nodes.level()
+        nodes.run(b.hold("default", ["q"]))
+        last = nodes.log()[-1].seq
+        postgres.run(f"UPDATE {nodes.url.partition('schema=')[2]}.log SET crc = crc + 1 WHERE seq = %s", last)
+        with PostgresStore(nodes.url) as store:
+            assert store.verify(0).seq == last
+        nodes.run(_until(lambda: all(node._follower.begun_again and node.problem is None for node in nodes.nodes)))
+        assert [node._follower.begun_again for node in nodes.nodes] == [1, 1]
+        nodes.made[:] = [made for made in nodes.made if made.ranked.event_id != "e3"]
+        for node in nodes.nodes:
+            assert nodes.run(node.click("e3", 1)).outcome == "orphan"
+            nodes.run(node.list_of("q"))
+        assert not nodes.differences()
+
+
+def test_what_was_made_from_a_log_that_was_cut_is_not_written(postgres, monkeypatch):
+    with Nodes(postgres.url(), 1, ranker=RANKER) as nodes:
+        node = nodes[0]
+        nodes.run(node.list_of("q", "e"))
+        begin, calls = node._follower._begin_again, []
+
+        async def failing():
+            assert not calls or node.problem
+            calls.append(node.ready)
+            if len(calls) == 1:
+                raise StoreUnknown("not yet")
+            await begin()
+
+        async def cut():
+            node._follower._begin_again = failing
+            monkeypatch.setattr(node.store, "check_uncut", _cut)
+            node._follower._log._check_at = 0.0
+            clicks = [asyncio.create_task(node.click("e", n)) for n in (1, 2)]
+            found = await asyncio.gather(*clicks, return_exceptions=True)
+            assert all("the log was cut" in str(error) for error in found)
+            monkeypatch.undo()
+            await _until(lambda: node.problem is None)
+
+        nodes.run(cut())
+        assert len(calls) == 2  # a database that fails meanwhile is asked again
+        assert not any(isinstance(decode(entry.body), Final) for entry in nodes.log())
+        assert nodes.run(node.click("e", 1)).outcome == "counted"
+
+
+def _cut():
+    raise LogCut("the log was cut")
 
 
 def test_an_unknown_record_makes_a_node_step_aside(postgres):

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -64,7 +65,7 @@ def test_metrics_are_those_of_all_workers(running):
     help_ = [line for line in httpx.get(f"{running.url}/metrics").text.splitlines() if line.startswith("# HELP ")]
     assert len(help_) == len(set(help_))
     with PostgresStore(running._options[1]) as store:
-        assert [node.name for node in store.nodes()] == [f"127.0.0.1:{running.port}/{n}" for n in range(2)]
+        assert [node.name for node in store.nodes()] == [f"{socket.gethostname()}:{running.port}/{n}" for n in range(2)]
 
 
 def test_families_without_samples_keep_their_place():

@@ -17,8 +17,9 @@ def copy(
 ) -> None:
     """Copy a store to PostgreSQL, with the numbers of its entries.
 
-    No service may use it meanwhile: stop the service, copy, and start it with the new address. A copy that was
-    interrupted goes on when it is started again. FROM stays as it is.
+    No service may use either: stop all services, copy, and start them with the new address. A copy that was
+    interrupted goes on when it is started again; if TO has another entry under a number of FROM, it is refused. FROM
+    stays as it is.
 
     \b
     driftrank store copy sqlite:////var/lib/driftrank/log.db "postgresql://db1,db2/driftrank?schema=shop"
@@ -27,7 +28,7 @@ def copy(
     from driftrank.cli._output import show_json
     from driftrank.serve.log.copying import copy_store
 
-    done = copy_store(source, target)
+    done = copy_store(source, target, progress=False if json else None)
     if json:
         show_json(done._asdict())
     else:

@@ -15,6 +15,9 @@ def verify(
     cut: Annotated[
         bool, typer.Option("--cut", help="Cut the log before the first damaged entry; no service may use the store.")
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Cut it even if services use it; they notice, and read it again.")
+    ] = False,
 ) -> None:
     """Read the whole log of a store and check every entry.
 
@@ -27,9 +30,12 @@ def verify(
     """
     need("serve", "msgspec")
     from driftrank.serve.log.store.base import StoreDamaged, open_reader, open_store
+    from driftrank.serve.log.store.shared import SharedStore
 
     if cut:
         with open_store(url) as store:
+            if isinstance(store, SharedStore) and not force:
+                store.check_unused()
             typer.echo(str(store.verify(0) or "every entry is intact; nothing was cut"))
             return
     log = open_reader(url)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from driftrank.kernels.rng import key_of, policy_key, run_key
 from driftrank.policies.alarms import Alarm, forget_alarms, read_alarms
-from driftrank.policies.base import Policy, RankingProblem, check_policy
+from driftrank.policies.base import EarlierState, Policy, RankingProblem, check_policy
 from driftrank.policies.estimates import Belief, belief
 from driftrank.policies.learner import serialization, templates
 from driftrank.policies.learner.beliefs_table import beliefs_table
@@ -488,7 +488,8 @@ class Learner:
         try:
             return cls._restored(serialization.unpack(packed))
         except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise ValueError(f"not the bytes of a learner ({error})") from error
+            kind = EarlierState if isinstance(error, EarlierState) else ValueError
+            raise kind(f"not the bytes of a learner ({error})") from error
 
     @property
     def nbytes(self) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.kernels.layout import Layout
-from driftrank.policies.base import Policy
+from driftrank.policies.base import EarlierState, Policy
 
 #: version of the header; the bytes have their own in the magic number
 FORMAT = 2
@@ -35,7 +35,8 @@ class Saved(NamedTuple):
 def check_format(header: Mapping[str, Any]) -> None:
     """Refuse a header of another format."""
     if header["format"] != FORMAT:
-        raise ValueError(f"written in format {header['format']}, this version reads {FORMAT}")
+        kind = EarlierState if header["format"] < FORMAT else ValueError
+        raise kind(f"written in format {header['format']}, this version reads {FORMAT}")
 
 
 def policy_of(spec: str, version: int) -> Policy:

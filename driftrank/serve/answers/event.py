@@ -33,13 +33,14 @@ async def event(service: ServiceCore, name: str, event_id: str) -> EventState:
         detail = f"event_id={event_id!r}: no ranking of ranker {name!r} has it, or it is no longer in the log"
         raise Refused(404, "No such event", detail)
     await service.hold(name, [impression.ranked.query])
+    candidates = await _candidates(service, ranker, impression.ranked)
     ranked, final, opened_by = impression.ranked, impression.final, impression.opened_by
     collected, _ = ranker.collected.get(opened_by or 0, ([], None))
     became = _outcome(service, ranker, impression)
     opened, is_open = opened_by is not None, opened_by is not None and final is None
     return EventState(
         event_id, name, ranked.query, impression.seq, moment(ranked.time), ranked.arm, became, became == "counted",
-        ranked.step, ranked_items(ranked), _candidates(service, ranker, ranked), f"{ranked.key:016x}",
+        ranked.step, ranked_items(ranked), candidates, f"{ranked.key:016x}",
         ranker.spec if ranked.ranker_since in (0, ranker.since) and impression.seq >= ranker.since else None,
         ranked.defer, moment(impression.opened_at) if opened else None,
         moment(impression.opened_at + ranker.feedback_window) if is_open else None,
@@ -95,11 +96,11 @@ def _feedback(final: Final) -> EventFeedback:
     return EventFeedback(final.how, moment(final.time), final.clicks, final.shown, final.client_time, values)  # type: ignore[arg-type]
 
 
-def _candidates(service: ServiceCore, ranker: Ranker, ranked: Ranked) -> list[ItemId] | None:
+async def _candidates(service: ServiceCore, ranker: Ranker, ranked: Ranked) -> list[ItemId] | None:
     """The candidates, which may be in the record of an earlier ranking."""
     if ranked.offered_by:
         try:
-            found = service.store.read(ranked.offered_by - 1, 1)
+            found = await service.read(service.store.read, ranked.offered_by - 1, 1)
         except StoreDamaged:
             return None
         record = decode(found[0].body) if found and found[0].seq == ranked.offered_by else None

@@ -21,7 +21,7 @@ from driftrank.serve.log.description import unpack_description
 from driftrank.serve.ranking.items import given_items, used_by
 from driftrank.serve.slices import Slices
 from driftrank.serve.state.arms import Arm
-from driftrank.serve.state.queries import snapshot_name
+from driftrank.serve.state.queries import QueryKey, QueryTable, snapshot_name
 from driftrank.serve.state.query import Query
 from driftrank.serve.times import moment
 from driftrank.wire import Item, ItemId, ItemState, QueryState
@@ -41,7 +41,8 @@ class Introspection:
 
     async def names(self, ranker_name: str, after: str | None, limit: int, arm: str = "") -> list[str]:
         """Names of queries of an arm, sorted, in memory or not. The name of a query may be ""."""
-        queries, store = self._service.state.queries, self._service.store
+        queries, read = self._service.state.queries, self._service.read
+        stored_names = self._service.store.snapshot_names
         found_arm = self._service.arm(ranker_name, arm)
         owner = found_arm.owner
         prefix, slices = snapshot_name(owner, ""), Slices()
@@ -55,10 +56,10 @@ class Introspection:
                 found = set(heapq.nsmallest(limit, found))
             if slices.over:
                 await slices.pause()
-        while stored := store.snapshot_names(prefix, begin, min(limit, _STORED)):
+        while stored := await read(stored_names, prefix, begin, min(limit, _STORED)):
             begin = stored[-1]
-            names = [name.removeprefix(prefix) for name in stored]
-            found.update(name for name in names if queries.stored((owner, name), found_arm.since) is not None)
+            keys = [(owner, name.removeprefix(prefix)) for name in stored]
+            found.update(await read(_valid, queries, keys, found_arm.since))
             # outdated snapshots do not count, so that only the last page is short
             if sum(prefix + name <= begin for name in found) >= limit:
                 break
@@ -144,6 +145,11 @@ class Introspection:
             best = query.learner.greedy(known, len(known))
             return [*best, *(item for item in items if item not in query.seen)]  # type: ignore[list-item]
         return list(items)
+
+
+def _valid(queries: QueryTable, keys: Sequence[QueryKey], since: int) -> list[str]:
+    """The names of the queries with valid snapshots."""
+    return [key[1] for key in keys if queries.stored(key, since) is not None]
 
 
 class _LastChange(NamedTuple):

@@ -7,7 +7,6 @@ from typing import Literal
 import numpy as np
 
 import driftrank
-from driftrank.clickmodels.fitting.intervals import wilson
 from driftrank.evaluation.sequences import mixture_width
 from driftrank.serve.answers.experiment import compared
 from driftrank.serve.core import ServiceCore
@@ -153,10 +152,7 @@ def _clickedness(counts: dict[str, int]) -> Clickedness:
     lists, clicked = counts["feedback"] + counts["silence"], counts["clicked"]
     if not lists:
         return Clickedness(0, 0, 0)
-    low, high = wilson(clicked, lists)
-    return Clickedness(
-        lists, clicked, counts["clicks"], round(clicked / lists, 6), round(float(low), 6), round(float(high), 6)
-    )
+    return Clickedness(lists, clicked, counts["clicks"], round(clicked / lists, 6))
 
 
 async def _service(service: ServiceCore) -> ServiceOverview:

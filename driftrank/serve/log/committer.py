@@ -112,6 +112,10 @@ class Committer:
         """Run something else in the writer thread."""
         return self._loop.run_in_executor(self._writer, work, *args)
 
+    async def read(self, work: Callable[..., Any], *args: Any) -> Any:
+        """Read the store: here, as a file is read at once."""
+        return work(*args)
+
     def put_snapshots(
         self, snapshots: Sequence[Snapshot], gone: Sequence[str] = (), before: int = LAST
     ) -> asyncio.Future[None]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
+from driftrank.progress import Progress, chosen_progress
 from driftrank.serve.log.entries import entry_of
 from driftrank.serve.log.records import Activated, Clicked, Final, Ranked, decode
 from driftrank.serve.log.store.base import LogEntry, Store, open_store
 from driftrank.serve.log.store.shared import NewEntry, SharedStore
 
 _CHUNK = 2_000
+_LABEL = "log"
 
 
 class Copied(NamedTuple):
@@ -20,21 +21,25 @@ class Copied(NamedTuple):
     snapshots: int
 
 
-def copy_store(source: str, target: str, progress: Callable[[int], None] = lambda entries: None) -> Copied:
-    """Copy the log and the snapshots of a store that no service uses. A copy that was interrupted goes on."""
+def copy_store(source: str, target: str, progress: bool | Progress | None = False) -> Copied:
+    """Copy the log and the snapshots of a store that no service uses. A copy that was interrupted goes on.
+
+    Raises ``ValueError`` if a service uses one of the stores, or if an entry of the target is another one than that of
+    the source with the same number. ``progress``: None shows it on a terminal.
+    """
     with open_store(source) as old, open_store(target) as new:
         if not isinstance(new, SharedStore):
             raise ValueError(f"target={target!r}: must be a store of several services, such as postgresql://host/db")
-        begun = new.read(0, 1)
-        if begun and begun != old.read(0, 1):
-            raise ValueError(f"target={target!r}: must be empty, or a part of the same log")
+        for store in (old, new):
+            if isinstance(store, SharedStore):
+                store.check_unused()
         entries, place = 0, _Places()
-        after = 0
-        while chunk := old.read(after, _CHUNK):
-            after = chunk[-1].seq
-            new.restore([(entry.seq, place(entry)) for entry in chunk])
-            entries += len(chunk)
-            progress(entries)
+        after = min((entry.seq for entry in old.read(0, 1)), default=1) - 1
+        with chosen_progress(progress, {_LABEL: old.last - after}, "entries") as bar:
+            while chunk := old.read(after, _CHUNK):
+                new.restore([(entry.seq, place(entry)) for entry in chunk], after)
+                bar.advance(_LABEL, chunk[-1].seq - after, len(chunk))
+                entries, after = entries + len(chunk), chunk[-1].seq
         new.skip(old.last)
         return Copied(entries, _copy_snapshots(old, new))
 
@@ -44,8 +49,9 @@ def _copy_snapshots(old: Store, new: Store) -> int:
     while names := old.snapshot_names("", last, 100):
         last = names[-1]
         found = [old.get_snapshot(name) for name in names]
-        new.put_snapshots([snapshot for snapshot in found if snapshot is not None])
-        copied += len(found)
+        intact = [snapshot for snapshot in found if snapshot is not None]
+        new.put_snapshots(intact)
+        copied += len(intact)
     return copied
 
 

@@ -1,6 +1,7 @@
 """The records of the log. Each holds all that folding it needs, independent of when and where it is read.
 
-Tags and the names in the stored JSON are a promise: a later version reads the stores of an earlier one.
+Tags and the names in the stored JSON are a promise: a later version reads the stores of an earlier one. An earlier one
+refuses what it does not know: a record without a field that it has would be folded to another state.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from driftrank.wire import ItemId, RankerSettings
 WHY = {"l": "learnt", "e": "explore", "p": "pinned", "b": "baseline", "o": "prior"}
 
 
-class Ranked(Struct, frozen=True, tag="ranked", tag_field="kind", omit_defaults=True):
+class Ranked(Struct, frozen=True, forbid_unknown_fields=True, tag="ranked", tag_field="kind", omit_defaults=True):
     """An impression: a ranking was served."""
 
     ranker: str
@@ -72,7 +73,7 @@ class Ranked(Struct, frozen=True, tag="ranked", tag_field="kind", omit_defaults=
         return self.shown if self.instead == [] else self.instead
 
 
-class Activated(Struct, frozen=True, tag="activated", tag_field="kind"):
+class Activated(Struct, frozen=True, forbid_unknown_fields=True, tag="activated", tag_field="kind"):
     """A deferred impression was shown: its feedback window opens."""
 
     ranker: str
@@ -80,7 +81,7 @@ class Activated(Struct, frozen=True, tag="activated", tag_field="kind"):
     time: float
 
 
-class Clicked(Struct, frozen=True, tag="clicked", tag_field="kind", omit_defaults=True):
+class Clicked(Struct, frozen=True, forbid_unknown_fields=True, tag="clicked", tag_field="kind", omit_defaults=True):
     """Clicks were collected; they count at the end of the feedback window."""
 
     ranker: str
@@ -92,7 +93,7 @@ class Clicked(Struct, frozen=True, tag="clicked", tag_field="kind", omit_default
     values: list[tuple[int, float]] = []  #: positions and their values, ascending; empty: clicks, of value 1
 
 
-class Final(Struct, frozen=True, tag="final", tag_field="kind", omit_defaults=True):
+class Final(Struct, frozen=True, forbid_unknown_fields=True, tag="final", tag_field="kind", omit_defaults=True):
     """The end of an impression: by feedback, by silence, dropped, or withdrawn."""
 
     ranker: str
@@ -113,7 +114,7 @@ class Final(Struct, frozen=True, tag="final", tag_field="kind", omit_defaults=Tr
         return math.fsum(value for _, value in self.values) if self.values else float(len(self.clicks))
 
 
-class Withdrawn(Struct, frozen=True, tag="withdrawn", tag_field="kind"):
+class Withdrawn(Struct, frozen=True, forbid_unknown_fields=True, tag="withdrawn", tag_field="kind"):
     """An impression that is not known here was taken back: if it still comes, nothing is learnt from it."""
 
     ranker: str
@@ -121,7 +122,7 @@ class Withdrawn(Struct, frozen=True, tag="withdrawn", tag_field="kind"):
     time: float
 
 
-class Lost(Struct, frozen=True, tag="lost", tag_field="kind"):
+class Lost(Struct, frozen=True, forbid_unknown_fields=True, tag="lost", tag_field="kind"):
     """A waiting impression can no longer be read: nothing is learnt from it."""
 
     ranker: str
@@ -129,7 +130,7 @@ class Lost(Struct, frozen=True, tag="lost", tag_field="kind"):
     start: int  #: the record that opened its feedback window
 
 
-class Warm(Struct, frozen=True, tag="warm", tag_field="kind", omit_defaults=True):
+class Warm(Struct, frozen=True, forbid_unknown_fields=True, tag="warm", tag_field="kind", omit_defaults=True):
     """A row of an old click log."""
 
     ranker: str
@@ -147,7 +148,7 @@ class Warm(Struct, frozen=True, tag="warm", tag_field="kind", omit_defaults=True
     arm: str = ""  #: that learns from it; empty: the ranker's own
 
 
-class RankerSet(Struct, frozen=True, tag="ranker", tag_field="kind"):
+class RankerSet(Struct, frozen=True, forbid_unknown_fields=True, tag="ranker", tag_field="kind"):
     """A ranker was created, or its settings changed."""
 
     ranker: str
@@ -161,7 +162,9 @@ class RankerSet(Struct, frozen=True, tag="ranker", tag_field="kind"):
     undoes: int | UnsetType = UNSET  #: the record that is undone
 
 
-class RankerDeleted(Struct, frozen=True, tag="ranker-deleted", tag_field="kind", omit_defaults=True):
+class RankerDeleted(
+    Struct, frozen=True, forbid_unknown_fields=True, tag="ranker-deleted", tag_field="kind", omit_defaults=True
+):
     """A ranker was deleted."""
 
     ranker: str
@@ -170,7 +173,7 @@ class RankerDeleted(Struct, frozen=True, tag="ranker-deleted", tag_field="kind",
     steps: int = 0
 
 
-class Reset(Struct, frozen=True, tag="reset", tag_field="kind", omit_defaults=True):
+class Reset(Struct, frozen=True, forbid_unknown_fields=True, tag="reset", tag_field="kind", omit_defaults=True):
     """A query, or a whole ranker, was reset."""
 
     ranker: str
@@ -182,7 +185,7 @@ class Reset(Struct, frozen=True, tag="reset", tag_field="kind", omit_defaults=Tr
     undoes: int = 0
 
 
-class Imported(Struct, frozen=True, tag="imported", tag_field="kind", omit_defaults=True):
+class Imported(Struct, frozen=True, forbid_unknown_fields=True, tag="imported", tag_field="kind", omit_defaults=True):
     """The state of a query was imported."""
 
     ranker: str
@@ -192,7 +195,9 @@ class Imported(Struct, frozen=True, tag="imported", tag_field="kind", omit_defau
     arm: str = ""  #: that it is a query of; empty: the ranker's own
 
 
-class SharedImported(Struct, frozen=True, tag="shared-imported", tag_field="kind", omit_defaults=True):
+class SharedImported(
+    Struct, frozen=True, forbid_unknown_fields=True, tag="shared-imported", tag_field="kind", omit_defaults=True
+):
     """The shared model of a ranker was restored."""
 
     ranker: str
@@ -201,7 +206,7 @@ class SharedImported(Struct, frozen=True, tag="shared-imported", tag_field="kind
     arm: str = ""  #: that it is the model of; empty: the ranker's own
 
 
-class ChangeFound(Struct, frozen=True, tag="change", tag_field="kind", omit_defaults=True):
+class ChangeFound(Struct, frozen=True, forbid_unknown_fields=True, tag="change", tag_field="kind", omit_defaults=True):
     """A change of users was found in a query. Written if several services share the log: not all of them hold the
     query, and whoever does finds the same.
     """

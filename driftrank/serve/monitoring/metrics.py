@@ -81,8 +81,8 @@ COUNTERS = {
     "evictions": Family("Queries written to the store because the memory for learners was full."),
     "loads": Family("Queries loaded from the store."),
     "records_forgotten": Family("Records dropped from the log after their retention."),
-    "connections_closed": Family("Connections closed by the server: headers too long, request too slow, too many "
-                                 "connections.", ("why",)),
+    "connections_closed": Family("Connections closed by the server: headers too long, request too slow, answers "
+                                 "unread, too many requests pipelined, too many connections.", ("why",)),
     "requests_refused": Family("Requests refused, by reason: overload, or the rate of a key.", ("why",)),
 }  # fmt: skip
 HISTOGRAMS = {
@@ -100,7 +100,7 @@ GAUGES = {
     "state_bytes": Family("Memory of learners."),
     "shared_model_bytes": Family("Memory of shared models.", ("ranker",)),
     "resident_queries": Family("Queries whose learners are in memory."),
-    "store_bytes": Family("Size of the store on disk."),
+    "store_bytes": Family("Size of the store on disk, a few seconds ago."),
     "commit_queue_length": Family("Records waiting to be stored."),
     "connections": Family("Open connections."),
     "follow_age_seconds": Family("Time since the log was last read, if other services write to it, too."),

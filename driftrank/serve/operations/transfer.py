@@ -123,13 +123,13 @@ class Transfer:
         since, owner = found.since, found.owner
         prefix, last = snapshot_name(owner, ""), ""
         await service.maintenance.write_queries(owner)
-        while names := service.store.snapshot_names(prefix, last, 100):
+        while names := await service.read(service.store.snapshot_names, prefix, last, 100):
             for last in names:
                 if service.stopping:  # half an export must not look complete
                     raise Refused(503, "Not ready", "the service is stopping")
                 query = last.removeprefix(prefix)
                 self._check_same(found, since)
-                snapshot = service.state.queries.stored((owner, query), since)
+                snapshot = await service.read(service.state.queries.stored, (owner, query), since)
                 if snapshot is not None:
                     yield query, snapshot.body
             await asyncio.sleep(0)

@@ -74,12 +74,12 @@ async def undo(service: Service, name: str, number: int, by: str) -> RankerInfo:
 async def _state_before(service: Service, operation: DoneOperation) -> State:
     """The state that the records of the ranker give up to the operation."""
     store, at = service.store, operation.created - 1
-    first = store.read(at, 1)
+    first = await service.read(store.read, at, 1)
     if not first or first[0].seq != operation.created:
         detail = "records from before the operation are no longer in the log (see the setting retention)"
         raise Refused(409, "Cannot be undone", detail)
     state = State(LogOnly(store), Metrics())
-    while at < operation.number - 1 and (entries := store.read(at, _SLICE)):
+    while at < operation.number - 1 and (entries := await service.read(store.read, at, _SLICE)):
         for entry in entries:
             record = decode(entry.body)
             if entry.seq < operation.number and record.ranker == operation.ranker:

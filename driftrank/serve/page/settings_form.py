@@ -13,7 +13,7 @@ from msgspec import UNSET
 from driftrank.serve.problems import Refused
 from driftrank.serve.service import Service
 from driftrank.serve.settings.load import written_settings
-from driftrank.serve.settings.ranker import PLANNED, check_ranker
+from driftrank.serve.settings.ranker import PLANNED, check_ranker, notes
 from driftrank.serve.state.ranker import Ranker
 from driftrank.wire import ArmSettings, RankerSettings
 
@@ -59,6 +59,7 @@ class Review(NamedTuple):
 
     changes: list[Change]
     meanwhile: list[Change]  #: what others have changed since the form was made
+    notes: list[str]  #: consequences that are easily overlooked
     discards: str | None  #: what was learnt and would be lost, as text; None: nothing
     error: str | None  #: the reason why the settings are refused
     fields: Mapping[str, str]  #: the form of the review: what would change, and what it was made from
@@ -103,8 +104,8 @@ def review(service: Service, name: str, form: Mapping[str, str]) -> Review:
         after = service.patched(name, _typed(changes))
         check_ranker(name, after)
     except ValueError as error:
-        return Review(changes, meanwhile, None, str(error), fields)
-    return Review(changes, meanwhile, service.would_discard(name, after), None, fields)
+        return Review(changes, meanwhile, [], None, str(error), fields)
+    return Review(changes, meanwhile, notes(after), service.would_discard(name, after), None, fields)
 
 
 async def apply(service: Service, name: str, form: Mapping[str, str], by: str) -> Review | None:

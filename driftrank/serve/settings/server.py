@@ -40,6 +40,7 @@ class ServerSettings:
     max_header: int | str = "32KB"  #: of a request, with its first line
     header_time: float | str = "10s"  #: for the headers of a request to arrive
     body_time: float | str = "30s"  #: for its body
+    send_time: float | str = "30s"  #: for a client to take 64 KB of its answers, if so many wait
     idle_time: float | str = "75s"  #: of a connection without a request; longer than that of a proxy before it
     max_connections: int = 1000  #: beyond that, the oldest that owe a request are closed
     max_pages: int = 100  #: live pages that are open at once; more are shown, and not updated
@@ -58,7 +59,7 @@ class ServerSettings:
     checkpoint_seconds: float = 60.0  #: seconds between snapshots, if there are new records
     workers: int = 1  #: processes that answer requests, if the store allows several
     discard: list[str] = field(default_factory=list)  #: rankers that may begin again if their settings require it
-    node: str | None = None  #: the name of this service among those that share a store; None: its host and port
+    node: str | None = None  #: the name of this service among those that share a store; None: its machine and port
     #: how often to look for records of other services, if there are none of its own; ten times as seldom if there were
     #: none for a second
     follow: float | str = 0.005
@@ -115,6 +116,10 @@ class ServerSettings:
     @cached_property
     def body_seconds(self) -> float:
         return seconds("body_time", self.body_time)
+
+    @cached_property
+    def send_seconds(self) -> float:
+        return seconds("send_time", self.send_time)
 
     @cached_property
     def idle_seconds(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import NamedTuple
 
 from msgspec import DecodeError
@@ -12,6 +13,8 @@ from driftrank.serve.log.store.shared import Appended, Loaded, NewEntry, SharedS
 from driftrank.serve.state.impressions import Impression
 from driftrank.serve.state.state import State
 
+#: seconds between looks whether the log was cut
+_CHECK = 1.0
 #: a ranker, the record that created it, and an event id
 Event = tuple[str, int, str]
 
@@ -36,11 +39,15 @@ class LogExchange:
 
     def __init__(self, store: SharedStore, state: State) -> None:
         self._store, self._state = store, state
+        self._check_at = 0.0
         self.closing = False  #: what cannot be read is not tried again
 
     def exchange(self, entries: list[NewEntry], events: list[Event], wanted: list[Wanted], flush: bool) -> Taken:
         """Append entries, then read up to them; ``flush``: wait until all that was read is durable."""
         store, at = self._store, self._state.seq
+        if monotonic() >= self._check_at:  # it may be cut without the loss of a connection
+            self._check_at = monotonic() + _CHECK
+            store.check_uncut()
         appended = store.append_entries(entries) if entries else None
         while True:
             try:

@@ -16,7 +16,7 @@ from typing import Any
 from driftrank.serve.log.committer import Batch, Committer, NewRecord, Settled, fail
 from driftrank.serve.log.entries import entry_of
 from driftrank.serve.log.records import RankerSet, Record, encode
-from driftrank.serve.log.store.base import LogCut, StoreError, StoreUnknown
+from driftrank.serve.log.store.base import LogCut, StoreError, StoreTooNew, StoreUnknown
 from driftrank.serve.log.store.shared import Loaded, NewEntry, SharedStore, Wanted, query_key
 from driftrank.serve.sharing.exchange import Event, LogExchange, Taken, UnknownRecord
 from driftrank.serve.slices import Slices
@@ -80,6 +80,7 @@ class Follower(Committer):
         self.at = monotonic()  #: when the log was last read to its end
         self._in_use = self.at  # when there was last anything to read or to write
         self.begun_again = 0
+        self._cut = False  # what is in memory may not be in the log any more
 
     # -- requests --------------------------------------------------------------------------------------------------
 
@@ -185,6 +186,10 @@ class Follower(Committer):
         self._fail_all([], StoreError("the service is stopping"))
         self._writer.shutdown()
 
+    async def read(self, work: Callable[..., Any], *args: Any) -> Any:
+        """Read the store in the writer thread: a database that does not answer must not stop the event loop."""
+        return await self.run(work, *args)
+
     def _entry(self, new: NewRecord) -> NewEntry:
         if new.about is None:
             return entry_of(new.id, encode(new.record), new.record)
@@ -204,16 +209,23 @@ class Follower(Committer):
             self._busy = True
             together, entries = self._next(_MAX_ENTRIES)
             try:
+                if self._cut:
+                    await self._begin_again()
+                    self._cut = False
                 await self._cycle(together, entries)
-            except UnknownRecord as error:  # a newer version writes it: this service steps aside
+            except (UnknownRecord, StoreTooNew) as error:  # a newer version writes it: this service steps aside
                 self._stop(str(error))
                 self._fail_all(together, error)
                 return
             except LogCut as error:
-                self._fail_all(together, StoreUnknown(str(error)))
                 _log.error("%s; beginning again", error)
                 self.problem, self.begun_again, self._durable = str(error), self.begun_again + 1, 0
-                await self._begin_again()
+                while self._waiting:  # made from what was cut
+                    more, entries = self._next(_MAX_ENTRIES)
+                    together, self.queued = together + more, self.queued - len(entries)
+                self._fail_all(together, StoreUnknown(str(error)))
+                self._cut = True
+                self._wake.set()
             except StoreError as error:
                 if self.problem is None:  # once, not for every request that fails
                     _log.error("the store cannot be used: %s", error)

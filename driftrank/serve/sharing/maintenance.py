@@ -7,6 +7,7 @@ neither does a time without one.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -15,8 +16,8 @@ from time import monotonic
 from driftrank.serve.log.committer import NewRecord
 from driftrank.serve.log.entries import owner_of
 from driftrank.serve.log.records import ChangeFound, Imported, Ranked, Record, Reset, Warm, change_id, decode
-from driftrank.serve.log.store.base import LogEntry, Snapshot, StoreError
-from driftrank.serve.log.store.shared import SharedStore
+from driftrank.serve.log.store.base import Snapshot, StoreError
+from driftrank.serve.log.store.shared import SharedStore, process_of
 from driftrank.serve.maintenance import Maintenance
 from driftrank.serve.monitoring.metrics import Metrics
 from driftrank.serve.settings.server import ServerSettings
@@ -49,6 +50,7 @@ class SharedMaintenance(Maintenance):
         self.url = ""  #: at which the service listens
         self.worker: int | None = None  #: its number, if there are several processes at this address
         self.clock: Callable[[], float] = now
+        self._incarnation = os.urandom(4).hex()  # two services whose names are the same never share a lease
         self._keeper_until = 0.0
         self._recording = asyncio.Lock()
         self._to_cover = 0  # entries up to here are old enough to be covered
@@ -60,20 +62,25 @@ class SharedMaintenance(Maintenance):
 
     @property
     def node(self) -> str:
-        name = self.settings.node or self.url.partition("://")[2] or f"{socket.gethostname()}:{self.settings.port}"
+        """The name of this service: of the settings, or the machine and its port, or the path of its socket."""
+        port = self.url.rpartition(":")[2] or self.settings.port  # not the address: it may be 0.0.0.0 on every machine
+        name = self.settings.node or f"{socket.gethostname()}:{port}"
         return name if self.worker is None else f"{name}/{self.worker}"
+
+    @property
+    def process(self) -> str:
+        return process_of(self.node, self._incarnation)
 
     def _work(self) -> Sequence[Callable[[], Awaitable[None]]]:
         return (
             self._keep_lease, self._end_feedback_windows, self._evict_when_full, self._take_checkpoints,
-            self._record_changes, self._measure_lag,
+            self._record_changes, self._measure_lag, self._measure_store,
         )  # fmt: skip
 
     async def stop(self) -> None:
         await super().stop()
-        if self.keeper:
-            with suppress(StoreError):
-                await self._committer.run(self._shared.lease, _KEEPER, self.node, 0.0)
+        with suppress(StoreError):
+            await self._committer.run(self._shared.leave, self.process)
 
     # -- the lease -------------------------------------------------------------------------------------------------
 
@@ -84,11 +91,11 @@ class SharedMaintenance(Maintenance):
     async def renew_lease(self) -> None:
         """Become the keeper, or stay it, if no other service is; say that this one is there."""
         began = monotonic()
-        if await self._committer.run(self._shared.lease, _KEEPER, self.node, _LEASE):
+        if await self._committer.run(self._shared.lease, _KEEPER, self.process, _LEASE):
             self._keeper_until = began + _LEASE
         else:
             self._keeper_until = 0.0
-        await self._committer.run(self._shared.announce, self.node, self.url, self._state.seq)
+        await self._committer.run(self._shared.announce, self.process, self.url, self._state.seq)
         await self._follower.set_clock(self.clock)
 
     async def end_feedback_windows(self) -> bool:
@@ -145,7 +152,7 @@ class SharedMaintenance(Maintenance):
         if self.keeper:
             until, self._to_cover = self._to_cover, self._state.seq
             await self.cover(until)
-            stored = await self._committer.run(self._store.get_snapshot, CHECKPOINT)
+            stored = await self._committer.read(self._store.get_snapshot, CHECKPOINT)
             # else the state from which another service would begin needs what only that one knows
             if stored is not None and stored.seq == self._checkpoint_at:
                 await super()._forget_old()
@@ -184,10 +191,6 @@ class SharedMaintenance(Maintenance):
 
     async def _covered(self) -> int:
         return int(await self._committer.run(self._shared.covered)) + 1
-
-    async def _first_entries(self) -> list[LogEntry]:
-        entries: list[LogEntry] = await self._committer.run(self._store.read, 0, 1000)
-        return entries
 
 
 def _found(ranker: Ranker, change: Change, now: float) -> NewRecord:

@@ -77,7 +77,9 @@ class _SavedRanker(Struct):
     series: SavedSeries | UnsetType = UNSET
 
 
-class _Saved(Struct):
+class SavedCheckpoint(Struct):
+    """All that is saved in a checkpoint."""
+
     clock: float
     rankers: dict[str, _SavedRanker]
     outdated: list[str]
@@ -107,11 +109,11 @@ class Checkpoint(NamedTuple):
             )
             for name, r in self.rankers.items()
         }  # fmt: skip
-        return msgpack.encode(_Saved(self.clock, rankers, sorted(self.outdated), self.operations or UNSET))
+        return msgpack.encode(SavedCheckpoint(self.clock, rankers, sorted(self.outdated), self.operations or UNSET))
 
     @classmethod
     def from_bytes(cls, body: bytes) -> Self:
-        saved = msgpack.decode(body, type=_Saved)
+        saved = msgpack.decode(body, type=SavedCheckpoint)
         rankers = {name: _ranker(name, its) for name, its in saved.rankers.items()}
         return cls(saved.clock, rankers, {*saved.outdated}, saved.operations or [])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from driftrank.policies.base import EarlierState
 from driftrank.serve.log.records import Activated, Clicked, Final, Record, decode
 from driftrank.serve.log.store.base import LogEntry, Snapshot
 from driftrank.serve.log.store.shared import Loaded
@@ -65,10 +66,11 @@ def _is_about(state: State, record: Record, name: str) -> bool:
 
 
 def _saved(key: tuple[str, str], snapshot: Snapshot | None) -> Query | None:
+    """Raises ``ValueError`` if it cannot be used: it may be that of a later version, which others can."""
     if snapshot is None or not snapshot.body:
         return None
     try:
-        return Query.from_bytes(snapshot.body)
-    except ValueError as error:  # a version of the policy that is unknown here
+        return Query.from_bytes(snapshot.body, only_known=True)
+    except EarlierState as error:
         _log.error("query %r of ranker %s is reset: cannot use its snapshot: %s", key[1], key[0], error)
         return None

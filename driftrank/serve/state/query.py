@@ -70,8 +70,14 @@ class _SavedWithChanges(_SavedWithDescriptions, array_like=True):
     offered: Offered | None = None
 
 
-class _SavedWithValue(_SavedWithChanges, array_like=True):
+class SavedQueryState(_SavedWithChanges, array_like=True):
+    """All that is saved of a query; shorter ones lack what it has at its end."""
+
     value: float = -1.0  # negative: that of its clicks
+
+
+class _OnlyKnown(SavedQueryState, array_like=True, forbid_unknown_fields=True):
+    """Without what a later version may have added."""
 
 
 class Query:
@@ -307,7 +313,7 @@ class Query:
         estimates = [(number[item], x) for item, x in self.estimates.items()]
         changes = self.change_times, estimates, self.offered
         if self.value != self.clicks:
-            return msgpack.encode(_SavedWithValue(*saved, places, described, *changes, self.value))
+            return msgpack.encode(SavedQueryState(*saved, places, described, *changes, self.value))
         if any(changes):
             return msgpack.encode(_SavedWithChanges(*saved, places, described, *changes))
         if described:
@@ -315,9 +321,9 @@ class Query:
         return msgpack.encode(_SavedWithPlaces(*saved, places) if self.places else _Saved(*saved))
 
     @classmethod
-    def from_bytes(cls, body: bytes) -> Query:
-        """Raises ``ValueError`` if it is not a saved query."""
-        saved = msgpack.decode(body, type=_SavedWithValue)
+    def from_bytes(cls, body: bytes, *, only_known: bool = False) -> Query:
+        """Raises ``ValueError`` if it is not a saved query, or with ``only_known`` if a later version added to it."""
+        saved = msgpack.decode(body, type=_OnlyKnown if only_known else SavedQueryState)
         if saved.format != _FORMAT:
             raise ValueError(f"a query in format {saved.format}, this version reads {_FORMAT}")
         out = cls(Learner.from_bytes(saved.learner), saved.since)

@@ -278,6 +278,13 @@ def test_settings_say_before_what_a_change_would_discard(tmp_path: Path) -> None
         assert (harness.info().settings.policy, harness.info().steps) == ("CascadeTS", 0)
         last = harness.state.operations[-1]
         assert (last.by, last.discarded) == ("no key", 1)
+        harness.put(policy=CHEAP, values={"dwell": 0.3}, second_click="update")
+        note = "the first event of a ranking is its end"
+        assert note not in browser.get("/ranker/default").text
+        review = browser.post(path, **browser.form("/ranker/default") | {"second_click": "refuse"}).text
+        assert note in review
+        browser.post(path, **fields_of(review))
+        assert note in browser.get("/ranker/default").text
 
 
 def test_a_form_does_not_take_back_what_others_have_changed(tmp_path: Path) -> None:

@@ -30,7 +30,18 @@ from driftrank.serve.log.store.postgres_schema import (
     SELECT_UNCOVERED,
     tables,
 )
-from driftrank.serve.log.store.shared import Appended, Loaded, NewEntry, Node, SharedStore, Wanted, arm_key, query_key
+from driftrank.serve.log.store.shared import (
+    LATELY,
+    Appended,
+    Loaded,
+    NewEntry,
+    Node,
+    SharedStore,
+    Wanted,
+    arm_key,
+    node_of,
+    query_key,
+)
 from driftrank.validation import check_choice
 
 if TYPE_CHECKING:
@@ -68,6 +79,7 @@ class PostgresStore(SharedStore):
         self.last = 0
         self.doubts = 0  #: appends whose outcome was unknown at first
         self._full = durability == "full"
+        self._version: int | None = None  # of what this service writes, once it has joined
         self._mark: tuple[int, bytes] | None = None  # the last entry that was appended or followed, and its id
         self._lock = int.from_bytes(blake2b(self.address.schema.encode(), digest_size=7).digest(), "little")
         self._writer = Link(self.address, patience, self._check)
@@ -138,7 +150,7 @@ class PostgresStore(SharedStore):
         if self._full:
             self._writer.run(lambda connection: connection.execute(_FLUSH))
 
-    def restore(self, entries: Sequence[tuple[int, NewEntry]]) -> None:
+    def restore(self, entries: Sequence[tuple[int, NewEntry]], after: int = 0) -> None:
         ids = [stored_id(entry.id) for _, entry in entries]
         rows = (
             [seq for seq, _ in entries], [entry.key for _, entry in entries], [entry.arm for _, entry in entries],
@@ -149,16 +161,26 @@ class PostgresStore(SharedStore):
         insert = self._sql(
             "INSERT INTO {schema}.log(seq, key, arm, impression, crc, id, body) SELECT * FROM"
             " unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::int[], %b::bytea[], %b::bytea[])"
-            " ON CONFLICT (seq) DO NOTHING"
+            " ON CONFLICT DO NOTHING"
         )
+        # FULL: also what is here and not there
+        other = self._sql(
+            "SELECT min(coalesce(l.seq, u.seq)) FROM unnest(%b::bigint[], %b::bytea[], %b::bytea[]) u(seq, id, body)"
+            " FULL JOIN (SELECT * FROM {schema}.log WHERE seq > %s AND seq <= %s) l USING (seq)"
+            " WHERE (l.id = u.id AND l.body = u.body) IS NOT TRUE"
+        )
+        last = entries[-1][0]
 
         def put(connection: Connection[Any]) -> None:
             with connection.transaction():
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (self._lock,))
                 connection.execute(insert, rows)
+                seq = self._value(connection, other, rows[0], rows[5], rows[6], after, last)
+                if seq is not None:
+                    raise ValueError(f"{self.address}: entry {seq} is another one here: this is not the same log")
 
         self._writer.run(put)
-        self.last = max(self.last, entries[-1][0])
+        self.last = max(self.last, last)
 
     def skip(self, seq: int) -> None:
         remember = self._sql("UPDATE {schema}.meta SET value = greatest(value, %s) WHERE name = 'last'")
@@ -188,6 +210,10 @@ class PostgresStore(SharedStore):
 
         def put(connection: Connection[Any]) -> None:
             with connection.transaction():
+                if self._version is not None:
+                    newest = "SELECT value FROM {schema}.meta WHERE name = 'version' FOR SHARE"
+                    if self._value(connection, newest) > self._version:  # ours would lack what newer ones know
+                        return
                 if gone:
                     connection.execute(delete, ([name.encode() for name in gone], before))
                 if latest:
@@ -328,20 +354,45 @@ class PostgresStore(SharedStore):
         now = "SELECT extract(epoch FROM clock_timestamp())::float8"
         return float(self._writer.run(lambda connection: self._value(connection, now)))
 
-    def lease(self, name: str, node: str, seconds: float) -> bool:
+    def join(self, version: int) -> None:
+        say = (
+            "INSERT INTO {schema}.meta VALUES ('version', %s) ON CONFLICT (name) DO UPDATE"
+            " SET value = greatest(meta.value, excluded.value) RETURNING value"
+        )
+        newest = self._writer.run(lambda connection: self._value(connection, say, version))
+        if newest > version:
+            raise StoreTooNew(
+                f"{self.address}: is used by a newer driftrank (version {newest} of records; this one writes "
+                f"{version}); update driftrank"
+            )
+        self._version = version
+
+    def check_uncut(self) -> None:
+        self._writer.run(self._check_mark)
+
+    def lease(self, name: str, process: str, seconds: float) -> bool:
         take = self._sql(
-            "INSERT INTO {schema}.leases VALUES (%s, %s, clock_timestamp() + make_interval(secs => %s))"
+            "INSERT INTO {schema}.leases SELECT %s, %s, clock_timestamp() + make_interval(secs => %s)"
+            " WHERE NOT EXISTS (SELECT FROM {schema}.meta WHERE name = 'version' AND value > %s)"
             " ON CONFLICT (name) DO UPDATE SET node = excluded.node, until = excluded.until"
             " WHERE leases.node = excluded.node OR leases.until < clock_timestamp()"
         )
-        return self._writer.run(lambda connection: connection.execute(take, (name, node, seconds)).rowcount) == 1
+        values = name, process, seconds, LAST if self._version is None else self._version
+        return self._writer.run(lambda connection: connection.execute(take, values).rowcount) == 1
 
-    def announce(self, node: str, url: str, seq: int) -> None:
+    def announce(self, process: str, url: str, seq: int) -> None:
         say = self._sql(
             "INSERT INTO {schema}.nodes VALUES (%s, %s, %s, clock_timestamp()) ON CONFLICT (node)"
             " DO UPDATE SET url = excluded.url, seq = excluded.seq, seen = excluded.seen"
         )
-        self._writer.run(lambda connection: connection.execute(say, (node, url, seq)))
+        self._writer.run(lambda connection: connection.execute(say, (process, url, seq)))
+
+    def leave(self, process: str) -> None:
+        def go(connection: Connection[Any]) -> None:
+            connection.execute(self._sql("DELETE FROM {schema}.leases WHERE node = %s"), (process,))
+            connection.execute(self._sql("DELETE FROM {schema}.nodes WHERE node = %s"), (process,))
+
+        self._writer.run(go)
 
     def nodes(self) -> list[Node]:
         query = (
@@ -349,7 +400,9 @@ class PostgresStore(SharedStore):
             " {schema}.leases l WHERE l.name = 'keeper' AND l.node = n.node AND l.until > clock_timestamp())"
             " FROM {schema}.nodes n WHERE n.seen > clock_timestamp() - make_interval(secs => %(gone)s) ORDER BY n.node"
         )
-        return [Node(*row) for row in self._rows(self._reader, query, gone=_GONE)]
+        found = [Node(node_of(row[0]), *row[1:]) for row in self._rows(self._reader, query, gone=_GONE)]
+        running = {node.name for node in found if node.seconds < LATELY}
+        return [node for node in found if node.seconds < LATELY or node.name not in running]
 
     def _passed(self, seq: int, id: bytes) -> None:
         if self._mark is None or seq > self._mark[0]:
@@ -387,7 +440,7 @@ class PostgresStore(SharedStore):
     # -- connections ---------------------------------------------------------------------------------------------------
 
     def _check(self, connection: Connection[Any]) -> None:
-        """Create the tables if they do not exist; see that what was read is still there."""
+        """Create the tables if they do not exist; see that what was read is in them."""
         there = "SELECT to_regclass(%s) IS NOT NULL"
         table = self.address.quoted.replace("%%", "%") + ".meta"
         if not connection.execute(there, (table,)).fetchone()[0]:  # type: ignore[index]
@@ -405,6 +458,10 @@ class PostgresStore(SharedStore):
                 f"{self.address}: was written by a newer driftrank (format {found}; this one reads {FORMAT}); "
                 "update driftrank"
             )
+        self._check_mark(connection)
+
+    def _check_mark(self, connection: Connection[Any]) -> None:
+        """See that what was read is still there."""
         if self._mark is not None:
             seq, id = self._mark
             query = (

@@ -29,6 +29,7 @@ CREATE INDEX snapshots_key ON {schema}.snapshots(key, arm, seq);
 CREATE TABLE {schema}.damaged(
     time timestamptz NOT NULL DEFAULT now(), reason text NOT NULL, seq bigint, key bigint, arm bigint,
     impression bigint, crc int, id bytea, body bytea);
+-- a node is its name, # and a number of the process
 CREATE TABLE {schema}.leases(name text PRIMARY KEY, node text NOT NULL, until timestamptz NOT NULL);
 CREATE TABLE {schema}.nodes(node text PRIMARY KEY, url text NOT NULL, seq bigint NOT NULL, seen timestamptz NOT NULL);
 INSERT INTO {schema}.meta VALUES ('format', {format}), ('last', 0), ('forgotten', 0), ('covered', 0);

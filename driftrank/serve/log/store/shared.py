@@ -44,10 +44,14 @@ class Loaded(NamedTuple):
     entries: list[LogEntry]
 
 
+#: seconds since its last sign of life in which a service counts as running; it gives one every three seconds
+LATELY = 10.0
+
+
 class Node(NamedTuple):
     """A service that uses the store."""
 
-    name: str
+    name: str  #: as it is configured; two services with the same name are two nodes
     url: str  #: at which it listens
     seq: int  #: the last entry that it has taken in
     seconds: float  #: since it said so
@@ -83,8 +87,12 @@ class SharedStore(Store):
         """
 
     @abstractmethod
-    def restore(self, entries: Sequence[tuple[int, NewEntry]]) -> None:
-        """Write entries of another store with the numbers that they have there; those that are here stay."""
+    def restore(self, entries: Sequence[tuple[int, NewEntry]], after: int = 0) -> None:
+        """Write entries of another store, all that it has after a number, with the numbers that they have there.
+
+        Those that are here stay. Raises ``ValueError``, and writes nothing, if one of them is another entry, or if
+        there are more between them.
+        """
 
     @abstractmethod
     def skip(self, seq: int) -> None:
@@ -123,16 +131,58 @@ class SharedStore(Store):
         """The time of the store, in seconds since 1970. Entries whose times are seconds ahead of it are refused."""
 
     @abstractmethod
-    def lease(self, name: str, node: str, seconds: float) -> bool:
-        """Take a lease, or prolong it; False if another node has it. It ends after a time of the store's clock."""
+    def join(self, version: int) -> None:
+        """Say which version of records and snapshots this service writes.
+
+        Raises :class:`StoreTooNew` if a service with a higher one has joined. If one does so later, snapshots of this
+        one are not written any more, and it gets no lease.
+        """
 
     @abstractmethod
-    def announce(self, node: str, url: str, seq: int) -> None:
-        """Say that a service is there; for people."""
+    def check_uncut(self) -> None:
+        """Raise :class:`LogCut` if the entry that was read or appended last is gone."""
+
+    @abstractmethod
+    def lease(self, name: str, process: str, seconds: float) -> bool:
+        """Take a lease, or prolong it; False if another process has it. It ends after a time of the store's clock.
+
+        ``process`` is that of :func:`process_of`, here and below.
+        """
+
+    @abstractmethod
+    def announce(self, process: str, url: str, seq: int) -> None:
+        """Say that a service is there."""
+
+    @abstractmethod
+    def leave(self, process: str) -> None:
+        """Say that a service has gone; its leases end."""
 
     @abstractmethod
     def nodes(self) -> list[Node]:
-        """The services that said so lately."""
+        """The services that said so in the last hour; of a name, only those that run if there are any."""
+
+    def check_unused(self) -> None:
+        """Raise ``ValueError`` if a service uses the store, or did a moment ago."""
+        for node in self.nodes():
+            if node.seconds < LATELY:
+                raise ValueError(
+                    f"node {node.name} used the store {node.seconds:.0f} s ago: stop all nodes first; "
+                    f"if it was killed, try again in {LATELY:.0f} s"
+                )
+
+
+def process_of(node: str, incarnation: str) -> str:
+    """A process among all that ever used a store: two with the same name, or one before and after a restart, differ.
+
+    >>> node_of(process_of("n1", "3fa2"))
+    'n1'
+    """
+    return f"{node}#{incarnation}"
+
+
+def node_of(process: str) -> str:
+    """The name of the node that a process is."""
+    return process.rpartition("#")[0]
 
 
 def query_key(name: str) -> int:

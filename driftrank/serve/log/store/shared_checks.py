@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from driftrank.contracts import checks_in, require
-from driftrank.serve.log.store.base import LogCut, LogEntry, Snapshot
+from driftrank.serve.log.store.base import LogCut, LogEntry, Snapshot, StoreTooNew
 from driftrank.serve.log.store.checking import raises, same
-from driftrank.serve.log.store.shared import NewEntry, SharedStore, Wanted, arm_key, query_key
+from driftrank.serve.log.store.shared import NewEntry, SharedStore, Wanted, arm_key, process_of, query_key
 
 
 class SharedBench(Protocol):
@@ -167,17 +167,56 @@ def check_a_lease_has_one_holder(benches: SharedBenches) -> None:
     """It can be prolonged by its holder, and taken by another once it has ended."""
     bench = benches()
     with bench.open() as one, bench.open() as other:
-        require(one.lease("keeper", "one", 60), "a free lease is refused")
-        require(one.lease("keeper", "one", 60), "it cannot be prolonged")
-        require(not other.lease("keeper", "other", 60), "two have it")
-        one.announce("one", "http://one", 7)
+        first, again, second = process_of("one", "1"), process_of("one", "2"), process_of("other", "1")
+        require(one.lease("keeper", first, 60), "a free lease is refused")
+        require(one.lease("keeper", first, 60), "it cannot be prolonged")
+        require(not other.lease("keeper", second, 60), "two have it")
+        require(not other.lease("keeper", again, 60), "two of the same name have it")
+        one.announce(first, "http://one", 7)
+        other.announce(again, "http://one", 8)
         same(
             "nodes",
             [(node.name, node.url, node.seq, node.keeper) for node in other.nodes()],
-            [("one", "http://one", 7, True)],
+            [("one", "http://one", 7, True), ("one", "http://one", 8, False)],
         )
-        require(one.lease("keeper", "one", 0), "it cannot be given back")
-        require(other.lease("keeper", "other", 60), "it does not end")
+        raises(ValueError, one.check_unused)
+        one.leave(first)
+        same("nodes", [(node.seq, node.keeper) for node in other.nodes()], [(8, False)])
+        other.leave(again)
+        one.check_unused()
+        require(other.lease("keeper", second, 0), "it does not end")
+        require(one.lease("keeper", again, 60), "it does not end in time")
+
+
+def check_a_newer_version_ends_what_older_ones_keep(benches: SharedBenches) -> None:
+    """Once a service of a newer version has joined, those of older ones write no snapshots and get no lease."""
+    bench = benches()
+    with bench.open() as old, bench.open() as new:
+        old.join(1)
+        require(old.lease("keeper", "old#1", 0), "a free lease is refused")
+        old.put_snapshots([Snapshot("a", 1, b"old")])
+        new.join(2)
+        new.put_snapshots([Snapshot("b", 1, b"new")])
+        old.put_snapshots([Snapshot("b", 2, b"old")], ["a"])
+        same(
+            "snapshots", [old.get_snapshot(name) for name in "ab"], [Snapshot("a", 1, b"old"), Snapshot("b", 1, b"new")]
+        )
+        require(not old.lease("keeper", "old#1", 60), "an older service gets a lease")
+        require(new.lease("keeper", "new#1", 60), "a newer one gets none")
+        raises(StoreTooNew, old.join, 1)
+
+
+def check_a_cut_log_is_noticed(benches: SharedBenches) -> None:
+    """Also by a service that has lost no connection."""
+    bench = benches()
+    with bench.open() as store, bench.open() as reader:
+        reader.check_uncut()
+        store.append([("a", b"{}"), ("b", b"no object")])
+        reader.follow(0)
+        reader.check_uncut()
+        require(store.verify(0) is not None, "damage is not found")
+        raises(LogCut, reader.check_uncut)
+        reader.check_uncut()  # it begins again
 
 
 def _ids(found: Mapping[int, LogEntry] | None) -> dict[int, str]:
