@@ -10,7 +10,7 @@ from msgspec import UNSET
 from driftrank.serve.problems import Refused
 from driftrank.serve.service import Service
 from driftrank.serve.settings.load import written_settings
-from driftrank.serve.settings.ranker import check_ranker
+from driftrank.serve.settings.ranker import check_ranker, notes
 from driftrank.wire import RankerSettings
 
 
@@ -47,6 +47,7 @@ class Review(NamedTuple):
     """The consequences of a change."""
 
     changes: list[Change]
+    notes: list[str]  #: consequences that are easily overlooked
     discards: str | None  #: what was learnt and would be lost, as text; None: nothing
     error: str | None  #: the reason why the settings are refused
     fields: Mapping[str, str]  #: as sent
@@ -72,8 +73,8 @@ def review(service: Service, name: str, form: Mapping[str, str]) -> Review:
         after = service.patched(name, _typed(fields, before))
         check_ranker(name, after)
     except ValueError as error:
-        return Review(changed, None, str(error), fields)
-    return Review(changed, service.would_discard(name, after), None, fields)
+        return Review(changed, [], None, str(error), fields)
+    return Review(changed, notes(after), service.would_discard(name, after), None, fields)
 
 
 async def apply(service: Service, name: str, form: Mapping[str, str], by: str) -> None:

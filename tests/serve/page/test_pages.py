@@ -259,6 +259,12 @@ def test_settings_say_before_what_a_change_would_discard(tmp_path: Path) -> None
         assert (harness.info().settings.policy, harness.info().steps) == ("CascadeTS", 0)
         last = harness.state.operations[-1]
         assert (last.by, last.discarded) == ("no key", 1)
+        harness.put(policy=CHEAP, values={"dwell": 0.3}, second_click="update")
+        note = "the first event of a ranking is its end"
+        assert note not in browser.get("/ranker/default").text
+        assert note in browser.post(path, second_click="refuse", token=token).text
+        browser.post(path, second_click="refuse", token=token, step="apply")
+        assert note in browser.get("/ranker/default").text
 
 
 def test_without_keys_only_this_machine_may_look(tmp_path: Path) -> None:
