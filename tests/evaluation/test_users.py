@@ -19,7 +19,7 @@ from driftrank.evaluation.rows import LogRows
 from driftrank.evaluation.shadow import Learners, in_order
 from driftrank.evaluation.sums import Sums
 from driftrank.evaluation.warehouse import print_sql
-from tests.evaluation.worlds import BEST, draw, softmax, write
+from tests.evaluation.worlds import BEST, draw, softmax, value, write
 
 UNKNOWN = Model(0.0, 1.0, (0.0, 1.0))
 CELLS = Cells(1)
@@ -84,6 +84,28 @@ def test_users_that_are_not_known(folder: Path) -> None:
         assert found.checks["clusters"].passed is passed
         assert text in found.checks["clusters"].text
         assert found["rankings"].value is not None
+
+
+def test_lists_of_a_service_that_are_set_apart(folder: Path) -> None:
+    """A third are pages after the first, 100 are of the holdout, and 50 have pinned items; the truth is of the rest."""
+    drawn = draw(np.random.default_rng(6), 3000, softmax)
+    offset = np.arange(3000) % 3 // 2 * 3
+    drawn.first[offset > 0] = 4  # nobody clicks there
+    arms = np.where(np.arange(3000) < 300, "holdout", "live")
+    p = [None if arm == "holdout" and not n % 3 else row for n, (arm, row) in enumerate(
+        zip(arms.tolist(), drawn.propensities.tolist(), strict=True))]  # fmt: skip
+    path = write(
+        folder / "served.parquet", drawn, arm=pa.array(arms), offset=pa.array(offset, pa.int32()),
+        pinned=pa.array([[1] if n >= 2850 and n % 3 == 0 else [] for n in range(3000)], pa.list_(pa.int16())),
+        propensities=pa.array(p, pa.list_(pa.float64())),
+    )  # fmt: skip
+    found = dr.evaluate(path, BEST, changes=0)
+    apart = {"lists of the holdout": 100, "pages after the first": 1000, "lists with pinned items": 50}
+    assert found.checks["left-out"].numbers == {"lists": apart}
+    assert found.lists == 3000 - 1150
+    target = found["rankings"]
+    assert target.low < value() < target.high  # type: ignore[operator]
+    assert found.to_dict()["checks"][-1]["code"] == "left-out"
 
 
 @pytest.mark.interpreted
