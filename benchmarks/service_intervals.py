@@ -1,4 +1,4 @@
-"""How often the intervals of the service miss, by the sums that it folds. Drawn lists, no requests.
+"""The misses of the intervals of the service, by the sums that it folds. Drawn lists, no requests.
 
     python benchmarks/service_intervals.py null [--runs 1000] [--lists 3000] [--jobs 2]
     python benchmarks/service_intervals.py shadow [--runs 200] [--lists 3000] [--jobs 2]
