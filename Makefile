@@ -79,7 +79,7 @@ bench: .venv/.installed ## measure the speed of simulations on this machine
 
 .PHONY: docs
 docs: .venv/.installed-dev ## build the documentation site into site/
-	$(PY) -m scripts.docs
+	$(PY) -m scripts.docs $(DOCS)
 
 .PHONY: release-check
 release-check: .venv/.installed-dev ## build the distributions and the site, and try them as users would
