@@ -38,7 +38,7 @@ class Outbox:
         self.abandoned = False  #: the client was closed before everything was sent
         self._waiting: deque[Queued] = deque()
         self._taken: list[Queued] = []
-        self._due = 0  # so many of those waiting are the rest of a batch, a part of which was taken
+        self._due = 0  # so many of those waiting are the rest of a batch that was taken in part
         self._failures = 0
         self._singly = 0  # so many are sent one by one, since one of them makes its batch invalid
 
