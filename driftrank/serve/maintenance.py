@@ -6,14 +6,15 @@ import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from time import perf_counter
 
 from driftrank.serve.log.committer import Committer, NewRecord
-from driftrank.serve.log.records import Final, Lost, decode, final_id
+from driftrank.serve.log.records import Final, Lost, Withdrawn, decode, final_id, withdrawn_id
 from driftrank.serve.log.store.base import LAST, LogEntry, Snapshot, Store, StoreError
 from driftrank.serve.monitoring.metrics import Metrics
+from driftrank.serve.monitoring.recent import Recent
 from driftrank.serve.ranking.feedback import withdrawal
 from driftrank.serve.settings.server import ServerSettings
 from driftrank.serve.state.checkpoint import CHECKPOINT, shared_name
@@ -42,6 +43,8 @@ _MEASURE = 10.0
 class Maintenance:
     """The background tasks of a running service."""
 
+    recent: Recent  #: requests since the start
+
     def __init__(
         self, state: State, store: Store, committer: Committer, settings: ServerSettings, metrics: Metrics,
         now: Callable[[], float],
@@ -54,6 +57,7 @@ class Maintenance:
         self._now = now
         self._tasks: list[asyncio.Task[None]] = []
         self._undelivered: deque[tuple[float, Ranker, Impression]] = deque()
+        self._withdrawals: list[NewRecord] = []  # to be written as soon as the store takes them
         self.store_bytes = 0  #: its size a moment ago
         self._new = 0  # records since the last checkpoint
         self._checkpoint_at = 0  # the record of the last checkpoint of this service
@@ -67,6 +71,7 @@ class Maintenance:
         self.memory_free.set()
 
     def start(self) -> None:
+        self.recent = Recent(self._metrics)
         for work in self._work():
             self._tasks.append(asyncio.create_task(self._forever(work)))
 
@@ -124,14 +129,21 @@ class Maintenance:
         later = min(_ASK_AGAIN, ranker.feedback_window / 2)
         self._undelivered.append((self._now() + later, ranker, impression))
 
+    def unseen(self, ranker: Ranker, event_ids: Iterable[str]) -> None:
+        """Take impressions back that may be in the log or may still come: the outcome is unknown."""
+        now = self._now()
+        for event_id in event_ids:
+            record = Withdrawn(ranker.name, event_id, now)
+            self._withdrawals.append(NewRecord(withdrawn_id(ranker.name, ranker.created, event_id), record))
+
     async def take_back_undelivered(self, now: float) -> None:
-        records = []
         while self._undelivered and self._undelivered[0][0] <= now:
             _, ranker, impression = self._undelivered.popleft()
             if not impression.delivered and impression.final is None:
-                records.append(withdrawal(ranker, impression, self._now()))
-        if records:
+                self._withdrawals.append(withdrawal(ranker, impression, self._now()))
+        if records := self._withdrawals[:]:
             await self._committer.append(records, urgent=True)
+            del self._withdrawals[: len(records)]
 
     async def _end_feedback_windows(self) -> None:
         await self.take_back_undelivered(self._now())
@@ -166,6 +178,7 @@ class Maintenance:
         began = perf_counter()
         await asyncio.sleep(_TICK)
         self._metrics.observe("event_loop_lag_seconds", (), max(0.0, perf_counter() - began - _TICK))
+        self.recent.take()
 
     async def _measure_store(self) -> None:
         await asyncio.sleep(_MEASURE)

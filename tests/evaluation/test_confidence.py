@@ -57,11 +57,23 @@ def test_oracle_intervals() -> None:
     assert Sequence(planned=200).add(rewards).interval() == pytest.approx((0.639379274, 0.960620726), abs=5e-10)
 
 
-def test_first_look_fixes_the_plan() -> None:
-    sequence = Sequence().add(ROWS)
-    sequence.interval()
-    assert sequence.planned == 5
-    assert sequence.add(ROWS).add([]).planned == 5
+def test_looks_do_not_change_the_plan() -> None:
+    """A look at any time, also an early one, leaves later intervals as they are."""
+    rewards = np.tile(ROWS, 40)
+    watched = Sequence()
+    for part in np.split(rewards, 20):
+        watched.add(part).interval()
+    assert watched.interval() == Sequence().add(rewards).interval()
+    assert watched.planned == 20_000
+
+
+def test_no_interval_before_the_hundredth_effective_row() -> None:
+    """(sum |x|)^2 / sum x^2 of five such rows is 4^2 / 6; equal rows count one each, and zeros nothing."""
+    assert Sequence().add([0.3]).interval() == (-math.inf, math.inf)
+    assert Sequence().add(np.zeros(1000)).interval() == (-math.inf, math.inf)
+    assert Sequence().add(np.tile(ROWS, 37)).interval() == (-math.inf, math.inf)
+    assert math.isfinite(Sequence().add(np.tile(ROWS, 38)).interval()[0])
+    assert Sequence().add(np.full(100, -0.3)).interval() == pytest.approx((-0.3, -0.3))
 
 
 def test_nothing_yet_and_wrong_rows() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import typer
+import yaml
 from msgspec import UNSET
 
 from driftrank.cli.app import make_app
@@ -164,9 +165,9 @@ SERIES = {
 def expressions() -> list[str]:
     """The queries of the dashboard and of the alerts."""
     dashboard = json.loads((DEPLOY / "grafana-dashboard.json").read_text("utf-8"))
-    alerts = (DEPLOY / "driftrank-alerts.yml").read_text("utf-8")
+    alerts = yaml.safe_load((DEPLOY / "driftrank-alerts.yml").read_text("utf-8"))
     out = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
-    return out + re.findall(r"^ +expr: >-\n +(.*)$", alerts, re.MULTILINE)
+    return out + [rule["expr"] for group in alerts["groups"] for rule in group["rules"]]
 
 
 @pytest.mark.parametrize("expression", expressions())

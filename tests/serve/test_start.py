@@ -16,7 +16,8 @@ import pytest
 
 from driftrank.serve.access.keys import hashed, new_key
 from driftrank.serve.app import build
-from driftrank.serve.log.store.base import StoreError
+from driftrank.serve.log.records import Final
+from driftrank.serve.log.store.base import StoreError, StoreUnknown
 from driftrank.serve.log.store.sqlite import SQLiteStore
 from driftrank.serve.problems import Refused
 from driftrank.serve.requests import compiler
@@ -106,6 +107,41 @@ def test_the_callers_order_when_the_store_fails(tmp_path: Path) -> None:
         assert harness.run(harness.service.rank("default", [again], lenient=True)) == [known]
         Full.full = False
         assert harness.info().lists == 1
+
+
+def test_a_list_whose_commit_is_unknown_is_taken_back(tmp_path: Path) -> None:
+    """It was committed, nobody saw it, and silence taught dislike of it."""
+
+    class Cut(SQLiteStore):
+        cut = False
+
+        def append(self, entries: Any) -> Any:
+            out = super().append(entries)
+            if self.cut:
+                raise StoreUnknown("the connection was lost")
+            return out
+
+    with Harness(tmp_path, store=Cut) as harness:
+        maintenance = harness.service.maintenance
+        Cut.cut = True
+        requests = [RankRequest("q", ["a", "b"], event_id=f"e{n}") for n in range(2)]
+        (answer,) = harness.run(harness.service.rank("default", requests[:1], lenient=True))
+        assert (answer.degraded, answer.event_id) == ("store", "")
+        with harness.refused(503, "the outcome is unknown"):
+            harness.run(harness.service.rank("default", requests[1:]))
+        with harness.refused(503, "the outcome is unknown"):
+            harness.run(harness.service.rank("default", [RankRequest("q", ["a", "b"])]))
+        with pytest.raises(StoreUnknown):  # it is tried again
+            harness.run(maintenance.take_back_undelivered(harness.clock.now))
+        Cut.cut = False
+        harness.run(maintenance.take_back_undelivered(harness.clock.now))
+        harness.recover()
+        assert harness.info().pending == 3
+        assert harness.outcome("e1", [1]) == "counted", "the same request would have settled it"
+        harness.advance(10_000)
+        assert (harness.info().pending, harness.info().steps) == (0, 1)
+        assert [r.how for _, r in harness.log() if isinstance(r, Final)] == ["feedback", "withdrawn", "withdrawn"]
+        assert harness.dump() == harness.dump_of_log()
 
 
 def test_no_callers_order_from_a_service_that_stops(tmp_path: Path) -> None:

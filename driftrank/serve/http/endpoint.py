@@ -19,7 +19,8 @@ from driftrank.serve.access.rate import Rates
 from driftrank.serve.http.bodies import WholeBody
 from driftrank.serve.http.operation import Need, Operation
 from driftrank.serve.http.origin import check_origin
-from driftrank.serve.problems import Refused, nothing_at, refused
+from driftrank.serve.http.parameters import check_names
+from driftrank.serve.problems import PERSONALIZER, Refused, nothing_at, refused
 from driftrank.serve.service import Service
 
 #: keys of a request's scope: its headers as a dictionary; the label of its metrics; the rankers that its key has
@@ -44,6 +45,12 @@ class Endpoint:
         self._service = service
         self._keys = keys
         self._rates = rates
+        #: None: any. Probes may have parameters against caches, and clients of Personalizer those of its own
+        self._parameters = (
+            None
+            if self._need is Need.NOTHING or operation.path.startswith(PERSONALIZER)
+            else operation.parameters or {}
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope[LABEL] = self._label
@@ -71,6 +78,8 @@ class Endpoint:
                 key = check_key(self._keys, need, ranker, scope)
             if settings.rate is not None:
                 self._limit(key, scope)
+        if scope["query_string"] and self._parameters is not None:
+            check_names(scope, self._parameters)
         # of other types, forms for one, a page of any origin could send bodies without being asked first
         if self.operation.body is not None and (length or b"0") + headers.get(b"transfer-encoding", b"") != b"0":
             check_json(headers)

@@ -5,9 +5,15 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import sys
 from contextlib import suppress
 
 from driftrank.serve.settings.server import ServerSettings
+
+#: an option of Linux, which Python has a name for since 3.12
+_TCP_NOTSENT_LOWAT = 25
+#: bytes of answers that the system takes of a connection beyond what its client is ready to receive
+_UNSENT = 65_536
 
 
 def open_listener(settings: ServerSettings) -> socket.socket:
@@ -47,6 +53,8 @@ def _internet(host: str, port: int) -> socket.socket:
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sys.platform == "linux":  # for its connections: the system holds megabytes of unread answers otherwise
+            listener.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, _UNSENT)
         listener.bind(address)
         listener.listen(2048)
     except OSError as error:

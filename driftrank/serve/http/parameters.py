@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
+from starlette.types import Scope
 
 from driftrank.serve.problems import Refused
 
@@ -21,6 +23,14 @@ BEFORE: Parameters = {
         "description": "Begin before this number: the last of the page before. By default with the latest.",
     },
 }
+
+
+def check_names(scope: Scope, parameters: Parameters) -> None:
+    """Raise if the query string has a parameter that is not one of these."""
+    for name in QueryParams(scope["query_string"]):
+        if name not in parameters:
+            known = f"must be one of {', '.join(map(repr, parameters))}" if parameters else "there are no parameters"
+            raise Refused(422, "Bad value", f"{name!r}: unknown parameter; {known}")
 
 
 def limit(what: str, default: int = 100) -> Parameters:

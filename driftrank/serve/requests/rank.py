@@ -73,6 +73,10 @@ class RankRequests:
             if not records:
                 await core.settle()
         except Refused as problem:
+            if problem.title == "Outcome unknown":  # the list may be in the log, though nobody sees it
+                settles = () if lenient else asked  # the same request again, with its event id
+                unseen = [new.record.event_id for new in records if isinstance(new.record, Ranked)]
+                core.maintenance.unseen(ranker, [event_id for event_id in unseen if event_id not in settles])
             if problem.status != 503 or not lenient:
                 raise
             return self._degraded(name, requests, "store")

@@ -97,6 +97,7 @@ CHECKS: dict[str, Callable[[str, Any], object]] = {
     "max_header": size_in_bytes,
     "header_time": seconds,
     "body_time": seconds,
+    "send_time": seconds,
     "idle_time": seconds,
     "max_connections": _at_least(1),
     "max_pages": _at_least(0),

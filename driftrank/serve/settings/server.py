@@ -40,6 +40,7 @@ class ServerSettings:
     max_header: int | str = "32KB"  #: of a request, with its first line
     header_time: float | str = "10s"  #: for the headers of a request to arrive
     body_time: float | str = "30s"  #: for its body
+    send_time: float | str = "30s"  #: for a client to take 64 KB of its answers, if so many wait
     idle_time: float | str = "75s"  #: of a connection without a request; longer than that of a proxy before it
     max_connections: int = 1000  #: beyond that, the oldest that owe a request are closed
     max_pages: int = 100  #: live pages that are open at once; more are shown, and not updated
@@ -115,6 +116,10 @@ class ServerSettings:
     @cached_property
     def body_seconds(self) -> float:
         return seconds("body_time", self.body_time)
+
+    @cached_property
+    def send_seconds(self) -> float:
+        return seconds("send_time", self.send_time)
 
     @cached_property
     def idle_seconds(self) -> float:

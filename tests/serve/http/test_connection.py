@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
@@ -17,6 +17,7 @@ from tests.serve.running import Running
 CHEAP = {"DRIFTRANK_RANKERS__DEFAULT__POLICY": "CascadeUCB1"}
 LIMITS = {
     "DRIFTRANK_HEADER_TIME": "1s", "DRIFTRANK_BODY_TIME": "1s", "DRIFTRANK_IDLE_TIME": "4s",
+    "DRIFTRANK_SEND_TIME": "2s",
     "DRIFTRANK_MAX_CONNECTIONS": "40", "DRIFTRANK_MAX_REQUESTS": "2",
 }  # fmt: skip
 
@@ -165,6 +166,75 @@ def test_half_sent_requests_do_not_lock_others_out(limited: Running) -> None:
         for _ in range(3):
             assert httpx.get(f"{limited.url}/healthz").status_code == 200
     assert counted(limited, "too_many") > 0
+
+
+def unread(server: Running, requests: int = 90) -> socket.socket:
+    """A connection of a client that asks for long answers and does not read them."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    connection.settimeout(20)
+    connection.connect(("127.0.0.1", server.port))
+    connection.sendall(request("/openapi.json") * requests + request(more="Connection: close\r\n"))
+    return connection
+
+
+def ends(connection: socket.socket) -> bool:
+    """True if the server ends the connection, though nothing of its answers is read."""
+    connection.settimeout(0.2)
+    until = time.perf_counter() + 20
+    while time.perf_counter() < until:
+        try:
+            connection.send(b"\r\n")
+        except (BrokenPipeError, ConnectionResetError):
+            return True
+        except TimeoutError:
+            continue
+        time.sleep(0.1)
+    return False
+
+
+def test_answers_that_nobody_reads_end_their_connection(limited: Running) -> None:
+    """They stayed for as long as the client did."""
+    with unread(limited) as connection, connect(limited) as reads:
+        assert ends(connection)
+        reads.sendall(request() * 3)
+        time.sleep(0.5)
+        assert reads.recv(65536).count(b"HTTP/1.1 200") == 3
+    assert counted(limited, "unread") >= 1
+
+
+def test_who_reads_slowly_gets_all(limited: Running) -> None:
+    """Longer than the limit, which is for a part of the answers."""
+    with unread(limited, 60) as connection:
+        began, answers = time.perf_counter(), b""
+        while piece := connection.recv(500_000):
+            answers += piece
+            if time.perf_counter() < began + 4:
+                time.sleep(0.02)
+        assert answers.count(b"HTTP/1.1 200") == 61
+
+
+def test_answers_that_nobody_reads_do_not_lock_others_out(limited: Running) -> None:
+    """More connections than allowed: everybody got 503, as too many connections, or as too many requests."""
+    with ExitStack() as many:
+        for _ in range(45):
+            many.enter_context(unread(limited, 60))
+        time.sleep(1.2)
+        for _ in range(3):
+            assert httpx.get(f"{limited.url}/v1/rankers").status_code == 200
+        many.enter_context(unread(limited, 60))
+        assert httpx.get(f"{limited.url}/v1/rankers").status_code == 200
+
+
+def test_requests_without_end_in_advance_end_their_connection(limited: Running) -> None:
+    with connect(limited) as connection:
+        with suppress(BrokenPipeError, ConnectionResetError):
+            connection.sendall(request() * 3000)
+        answer(connection)
+    assert counted(limited, "pipelined") >= 1
+    with connect(limited) as connection:
+        connection.sendall(request() * 90 + request(more="Connection: close\r\n"))
+        assert answer(connection).count(b"HTTP/1.1 200") == 91
 
 
 def test_more_requests_than_allowed_are_asked_to_come_again(limited: Running) -> None:

@@ -65,6 +65,9 @@ def test_operations_page_by_page(http, ranker):
         before = {"before": page[-1]["number"]}
     assert pages == [found[:3], found[3:]]
     problem(http.get("/v1/operations?limit=1001"), 422, "limit='1001'")
+    problem(http.get("/v1/operations?limt=1"), 422, "'limt': unknown parameter; must be one of ")
+    problem(http.get(f"{url}?limit=1"), 422, "'limit': unknown parameter; there are no parameters")
+    assert http.get("/healthz?t=1").status_code == 200, "a probe"
 
 
 @pytest.mark.parametrize("event_id", ["e", "a/b", "x/activate", "two\nlines", "ä?&#%"])

@@ -41,7 +41,7 @@ class Loop:
         self.http.post("/v1/rankers/default/reset").raise_for_status()
 
     def rank(self, **changes: Any) -> httpx.Response:
-        return self.http.post("/personalizer/v1.0/rank", json=BODY | changes)
+        return self.http.post("/personalizer/v1.0/rank?unknown=ignored", json=BODY | changes)
 
     def ranked(self, **changes: Any) -> Any:
         answer = self.rank(**changes)
