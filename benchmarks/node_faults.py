@@ -62,7 +62,7 @@ def fault_table(rows: list[dict[str, Any]]) -> str:
 
 
 def faults_lost(rows: list[dict[str, Any]]) -> list[str]:
-    """Rows with something that was lost or counted twice, or has a wrong time; not where it is expected, for contrast."""
+    """Rows with something lost, counted twice or of a wrong time; that for contrast is expected to lose."""
     wrong = ("lost", "twice", "records with a wrong time")
     return [str(row) for row in rows if row["what"] != CONTRAST and any(row.get(what) for what in wrong)]
 
