@@ -103,6 +103,7 @@ def evaluate(
     address: o.AddressOption = None,
     seed: o.SeedOption = 0,
     report: ReportOption = None,
+    imports: o.ImportOption = None,
     json: o.JsonOption = False,
 ) -> None:
     """Estimate what other lists or policies would have earned.
