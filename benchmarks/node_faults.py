@@ -325,11 +325,11 @@ def _cut_at_random(scene: Scene) -> None:
 
 
 def _failover_to_one_behind(scene: Scene) -> None:
-    """The standby takes over without what it has not been sent in the last second."""
-    scene.standby.signal(signal.SIGSTOP)
+    """The standby takes over without the last second, in which it had no connection to the primary."""
+    scene.standby.run("ALTER SYSTEM SET primary_conninfo = ''")
+    scene.standby.run("SELECT pg_reload_conf()")
     time.sleep(1)
     scene.primary.kill()
-    scene.standby.signal(signal.SIGCONT)
     scene.standby.promote()
 
 
