@@ -131,7 +131,7 @@ def test_every_formula_of_the_package_can_be_converted() -> None:
 
 def test_verdicts_are_those_of_the_published_page() -> None:
     by_title = {part.title: part for part in board.parts()}
-    assert len(by_title) == 5
+    assert len(by_title) == 8
     part = by_title["Users who change"]
     text = board.PAGE.read_text("utf-8")
     row = next(line for line in text.partition(": against ")[2].splitlines() if line.startswith("| CascadeRegimeTS |"))
