@@ -116,6 +116,8 @@ def estimate(
     if refused:
         return Estimate(**about, refused=tuple(refused))
     found = scope.replicates(estimator)
+    if not math.isfinite(found.error):  # no list is left that tells of the last positions
+        return Estimate(**about, refused=(few(scope.lists, effective, largest),))
     if estimator.clipped:
         left = float(scope.columns[estimator.name][..., 1].sum() / scope.lists)
         return Estimate(**about, value=float(np.clip(found.value, 0, 1)), error=found.error, left_to_model=left)

@@ -87,18 +87,27 @@ def test_nothing_yet_and_wrong_rows() -> None:
             Sequence(**wrong)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("mean", ["constant", "changes"])
+TIMES = np.arange(4000)
+MEANS = {
+    "constant": np.full(4000, 0.3),
+    "changes": np.repeat([0.1, 0.5], 2000),
+    "every 500": np.tile(np.repeat([0.1, 0.5], 500), 4),
+    "sine": 0.3 + 0.25 * np.sin(TIMES * 2 * np.pi / 2000),
+}
+
+
+@pytest.mark.parametrize("mean", MEANS)
 def test_misses_over_all_looks(mean: str) -> None:
-    """200 runs of 4,000 rows, looked at 30 times from the 100th on; a mean that changes is no problem.
+    """100 runs of 4,000 rows, looked at 30 times from the 100th on; a mean that changes is no problem.
 
     At the same looks the normal interval for one look misses in a quarter of the runs and more.
     """
     rng = np.random.default_rng(3)
-    means = np.full(4000, 0.3) if mean == "constant" else np.repeat([0.1, 0.5], 2000)
+    means = MEANS[mean]
     looks = np.unique(np.geomspace(100, 4000, 30).astype(int))
     running = (np.cumsum(means) / np.arange(1, 4001))[looks - 1]
     missed = {"normal-mixture": 0, "empirical-bernstein": 0, "normal": 0}
-    for _ in range(200):
+    for _ in range(100):
         rows = (rng.random(4000) < means).astype(float)
         sums, v = np.cumsum(rows), _distances(rows)
         for kind in missed:
@@ -115,9 +124,9 @@ def test_misses_over_all_looks(mean: str) -> None:
                 if wrong:
                     missed[kind] += 1
                     break
-    assert missed["normal-mixture"] <= 10
-    assert missed["empirical-bernstein"] <= 10
-    assert missed["normal"] >= 50
+    assert missed["normal-mixture"] <= 5
+    assert missed["empirical-bernstein"] <= 5
+    assert missed["normal"] >= 25
 
 
 def _distances(rows: np.ndarray) -> np.ndarray:

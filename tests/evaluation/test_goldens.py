@@ -13,6 +13,7 @@ import pytest
 
 from driftrank.evaluation.base import Batch, known_estimators, prefix_weights, target_rest
 from driftrank.evaluation.cells import Cells
+from driftrank.evaluation.checks import homogeneity
 from driftrank.evaluation.estimate import How, interval
 from driftrank.evaluation.labels import PRIOR
 from driftrank.evaluation.sequences import BUCKETS
@@ -39,12 +40,22 @@ from tests.evaluation.worlds import (
 )
 
 LOGS, N = 80, 5000
+#: cover and half-width of 2,000 logs of uniform lists, by their number
+BY_LISTS = {
+    250: {"list": (0.749, 0.913), "prefix": (0.832, 0.432), "dr": (0.952, 0.358)},
+    2000: {"list": (0.947, 0.379), "prefix": (0.908, 0.178), "product-limit": (0.876, 0.140), "dr": (0.939, 0.143)},
+}
+#: shares of logs in which a test rejects at 5%: the click at 1 by the item at 2, and the label by the position
+REJECTED = [
+    (cascade, uniform, 0.043, 0.052), (cascade, softmax, 0.102, 0.072), (mixed, uniform, 0.043, 0.460),
+    (mixed, softmax, 0.102, 0.985), (choice, uniform, 0.140, 0.990), (choice, softmax, 0.155, 1.0),
+]  # fmt: skip
 TARGET = np.array([BEST[query] for query in QUERIES])
 
 
 def batch(drawn: Drawn) -> Batch:
     """The rows of the best lists, with hazards from every other row."""
-    items = LISTS[drawn.number]
+    items, N = LISTS[drawn.number], len(drawn.first)
     read = drawn.first[:, None] >= np.arange(1, K + 1)
     clicked = drawn.first[:, None] == np.arange(1, K + 1)
     cell = (np.arange(N) % 2)[:, None] * 2 * L + drawn.query[:, None] * L + items
@@ -156,3 +167,49 @@ def test_bias_error_and_cover(
         if cover is not None:
             spread = np.sqrt(max(cover * (1 - cover), 0.03) / LOGS)
             assert np.mean(covered[key]) == pytest.approx(cover, abs=0.03 + 2.5 * spread), key
+
+
+@pytest.mark.parametrize("lists", BY_LISTS)
+def test_cover_by_evidence(lists: int) -> None:
+    """200 logs. Intervals from few lists are too narrow, but for those of the doubly robust estimator. Those of this
+    program are by buckets, so with 250 lists as by rows.
+    """
+    rng, truth = np.random.default_rng(13), value()
+    found: dict[str, list[tuple[bool, float]]] = {key: [] for key in BY_LISTS[lists]}
+    for _ in range(200):
+        scope = Sums.of([batch(draw(rng, lists, uniform))], known_estimators(), Cells(1), 1).scope(now=True)
+        for key, its in found.items():
+            one = scope.replicates(known_estimators()[key])
+            low, high = interval(one, lists, "normal", How())
+            its.append((low < truth < high, (high - low) / 2))
+    for key, (cover, half) in BY_LISTS[lists].items():
+        held, halves = np.mean(found[key], axis=0)
+        assert held == pytest.approx(cover, abs=4 * np.sqrt(cover * (1 - cover) / 200) + 0.02), key
+        assert halves == pytest.approx(half, rel=0.15), key
+
+
+@pytest.mark.parametrize(("users", "logging", "below", "place"), REJECTED, ids=lambda x: getattr(x, "__name__", ""))
+def test_shares_rejected(users: Users, logging: Callable[[int], np.ndarray], below: float, place: float) -> None:
+    """60 logs: the size of the tests of reading from the top and of the click model, and their power."""
+    rng, positions = np.random.default_rng(14), np.arange(K)
+    rejected = []
+    for _ in range(60):
+        drawn = draw(rng, N, logging, users)
+        items = LISTS[drawn.number]
+        top = drawn.query * L + items[:, 0]
+        label = (drawn.query[:, None] * L + items) * K + positions
+        read = drawn.first[:, None] > positions
+        p = (
+            grouped(top * L + items[:, 1], drawn.first == 1, L),
+            grouped(label[read], (drawn.first[:, None] == positions + 1)[read], K),
+        )
+        rejected.append([each < 0.05 for each in p])
+    for got, wanted in zip(np.mean(rejected, axis=0), (below, place), strict=True):
+        assert got == pytest.approx(wanted, abs=4 * np.sqrt(max(wanted * (1 - wanted), 0.02) / 60) + 0.02)
+
+
+def grouped(group: np.ndarray, clicks: np.ndarray, of: int) -> float:
+    """The p-value of equal click rates of groups; so many of them are a stratum."""
+    n, clicked = np.bincount(group), np.bincount(group, clicks)
+    some = n > 0
+    return homogeneity((np.arange(len(n)) // of)[some], n[some], clicked[some])

@@ -59,6 +59,23 @@ def test_exact_intervals_by_hand() -> None:
     assert scope.bernstein("gains") == (1.0, 0.16015625, 2.0)
 
 
+def test_no_value_of_positions_that_nothing_tells_of() -> None:
+    """Lists that match at the top are all clicked there, so nothing is known of position 2."""
+    n, key = 150, "product-limit"
+    first = np.where(np.arange(n) % 3, 1, 3)
+    weight = np.column_stack([np.ones(n), np.where(first == 1, 1.5, 0.0), np.zeros(n)])
+    hazard = np.full((n, 2), 0.5)
+    batch = Batch(
+        first, weight, hazard, target_rest(hazard), np.zeros(n), first[:, None] == [1, 2], "any",
+        CELLS.number(np.zeros(n, bool), np.zeros(n, int), np.arange(n)), np.zeros(n, np.int64),
+    )  # fmt: skip
+    estimator = known_estimators()[key]
+    scope = Sums.of([batch], {key: estimator}, CELLS, 1).scope(False)
+    found = estimate(scope, estimator, LogChecks(()), How(), UNKNOWN)
+    assert (found.value, found.low) == (None, None)
+    assert "few" in [refusal.code for refusal in found.refused]
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("users")
