@@ -36,9 +36,7 @@ test-beside:
 
 .PHONY: test-interpreted
 test-interpreted: .venv/.installed-dev
-	$(INTERPRETED) -n $(shell expr $(JOBS) / 4) -m 'interpreted and not compiled and not slow' driftrank/policies \
-		$(foreach package,clickmodels engine environments policies,tests/$(package)) \
-		tests/experiments/leaderboards tests/serve/test_service.py
+	$(INTERPRETED) -n $(shell expr $(JOBS) / 4) -m 'interpreted and not compiled and not slow'
 
 .PHONY: test-compiled
 test-compiled: .venv/.installed-dev
@@ -81,7 +79,7 @@ bench: .venv/.installed ## measure the speed of simulations on this machine
 
 .PHONY: docs
 docs: .venv/.installed-dev ## build the documentation site into site/
-	$(PY) -m scripts.docs
+	$(PY) -m scripts.docs $(DOCS)
 
 .PHONY: release-check
 release-check: .venv/.installed-dev ## build the distributions and the site, and try them as users would

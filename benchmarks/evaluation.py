@@ -6,7 +6,8 @@
     python benchmarks/evaluation.py replay [--logs 4] [--lists 60000]
 
 ``models`` writes the logs of ``evaluation_coverage.py`` and evaluates them with all checks: how often the value was
-refused, and how often the interval of the click model held the truth in the logs whose checks it passed.
+refused, how often the interval of the click model held the truth in the logs whose checks it passed, and how often the
+interval since the last change, as it was found, held the value that the target has at the end.
 
 ``scale`` writes a log of shuffled lists of ten, and evaluates the best list of three: seconds and processor seconds of
 each step, in one process, and its peak memory.
@@ -47,20 +48,22 @@ from tests.evaluation.worlds import ALPHA, CHANGED, LISTS, QUERIES, Drawn, K, L,
 
 def models(logs: int, lists: int) -> None:
     print(f"{logs} logs of {lists:,} lists each")
-    print("| world | refused | click model covers |\n|---|---|---|")
+    print("| world | refused | click model covers | since the last change covers |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.parquet"
         for kind in WORLDS:
-            refused, held = 0, []
+            refused, held, now = 0, [], []
             for seed in range(logs):
                 world = drawn_world(generator(seed, kind), kind, lists)
-                found = dr.evaluate(write(path, world.drawn), world.target, changes=0)["rankings"]
+                found = dr.evaluate(write(path, world.drawn, world.user), world.target)["rankings"]
                 refused += found.value is None
                 model = found.ladder["direct"]
                 if model.low is not None and model.high is not None:
                     held.append(model.low <= world.value.mean() <= model.high)
-            covers = f"{np.mean(held):.3f} of {len(held)}" if held else "-"
-            print(f"| {kind} | {refused / logs:.3f} | {covers} |", flush=True)
+                if found.now.low is not None and found.now.high is not None:
+                    now.append(found.now.low <= world.value[-1] <= found.now.high)
+            covers = [f"{np.mean(those):.3f} of {len(those)}" if those else "-" for those in (held, now)]
+            print(f"| {kind} | {refused / logs:.3f} | {' | '.join(covers)} |", flush=True)
 
 
 # -- speed ---------------------------------------------------------------------------------------------------------

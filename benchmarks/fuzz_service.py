@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import base64
 import json
 import random
 import re
@@ -30,7 +29,7 @@ from typing import Any, ClassVar
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.kill import Seen, check_state, export, free_port, log_of  # noqa: E402
+from benchmarks.kill import Seen, check_state, export, exports, free_port, log_of  # noqa: E402
 from driftrank.serve.access.keys import new_key  # noqa: E402
 from driftrank.serve.log.store.sqlite import SQLiteStore  # noqa: E402
 
@@ -43,6 +42,14 @@ RANKERS = {
     "safe": 'mode = "safe"\nk = 4',
     "shadow": 'policy = "CascadeSWUCB:window=24h"\nmode = "shadow"\nk = 3',
     "collecting": 'policy = "CascadeDUCB"\nsecond_click = "update"\nwait = 0.3\nk = 3',
+    "tested": """policy = "CascadeUCB1"
+k = 3
+holdout = 0.2
+stable = "1h"
+second_click = "update"
+values = {buy = 1.0, dwell = 0.3}
+arms = {b = {share = 0.3, policy = "CascadeTS"}, c = {share = 0.2}}""",
+    "explored": 'policy = "CascadeUCB1"\nmode = "shadow"\nexplore = 1.0\nk = 3',
 }
 #: rankers that requests create and delete
 MADE = ["made-0", "made-1"]
@@ -59,6 +66,12 @@ VALUES = [
     "x" * 255, "x" * 256, "x" * 257, "x" * 600, "x" * 30_000, [], {}, [[]], [None], [{}], {"": ""}, {"id": "a"},
     {"id": None}, {"id": 1.5}, {"id": "a", "features": [1]}, {"a": 1, "b": 0}, [1, 2, 3], ["a", "a"], [True], [1.5],
     ["a", 1, "1"], list(range(1001)), list(range(20_000)), ["x" * 256] * 3, "24h", "1e9d", "-1h", "sha256:" + "0" * 64,
+]  # fmt: skip
+#: of the live page
+PAGES = [
+    "/", "/sign-in", "/sign-out", "/ranker/{ranker}?window={query}&by={query}", "/ranker/{ranker}/query?query={query}",
+    "/event?id={event}", "/find?id={event}", "/ranker/{ranker}/settings", "/page/{query}", "/try",
+    "/try/change",
 ]  # fmt: skip
 HEADERS = [
     "X-Request-Id: " + "a" * 1000, "X-Request-Id: \x7f\xe9", "Accept: nothing/at-all", "Content-Encoding: gzip",
@@ -101,6 +114,11 @@ class Malformed:
     def ranker(self) -> str:
         odd = ["nobody", "%00", "..", "a%2Fb", "x" * 300, "%ff%fe", "default%20", "Default", "%F0%9F%98%80", "a;b", "*"]
         return self.random.choice(odd) if self.random.random() < 0.04 else self.random.choice([*RANKERS, *MADE])
+
+    def arm(self, mark: str) -> str:
+        """A parameter that names an arm, after ``mark``; mostly none."""
+        names = ["b", "c", "b", "", "live", "holdout", "%00", "%ff", "x" * 300, "b&arm=c", "@"]
+        return f"{mark}arm={self.random.choice(names)}" if self.random.random() < 0.3 else ""
 
     def event(self) -> tuple[str, str]:
         """A ranker and an event id, perhaps of one of its rankings."""
@@ -202,6 +220,7 @@ class Malformed:
             "values": [{}, {"buy": 1.0, "dwell": 0.3}, {"buy": 2}, {"": 0}],
             "stable": [0, 1, "30m", "60d", -1],
             "planned": [20_000, 0],
+            "explore": [0, 1.0, 0.5, 1e300, -1],
         }  # fmt: skip
         for name, choices in ways.items():
             if chance.random() < 0.2:
@@ -224,7 +243,7 @@ class Malformed:
         batches = ["", "?batch=b1", f"?batch=b{chance.randrange(1000)}", "?batch=" + "x" * 300, "?batch=%00",
                    "?batch=a&batch=b", "?batch=%ff"]  # fmt: skip
         batch = chance.choice(batches)
-        return "POST", f"/v1/rankers/{self.ranker()}/warmstart{batch}", rows
+        return "POST", f"/v1/rankers/{self.ranker()}/warmstart{batch}{self.arm('&' if batch else '?')}", rows
 
     def states_of(self) -> tuple[str, str, Any]:
         chance = self.random
@@ -238,8 +257,8 @@ class Malformed:
                 state[chance.randrange(len(state))] = chance.choice("ABCDwxyz0189+/")
             line["state"] = "".join(state)[: None if chance.random() < 0.8 else chance.randrange(len(state))]
             lines[0] = json.dumps(line)
-        ranker = chance.choice(["plain", "plain", "described", "ranked", *MADE])
-        return "POST", f"/v1/rankers/{ranker}/import", "\n".join(lines).encode()
+        ranker = chance.choice(["plain", "plain", "described", "ranked", "tested", *MADE])
+        return "POST", f"/v1/rankers/{ranker}/import{self.arm('?')}", "\n".join(lines).encode()
 
     def personalizer(self) -> tuple[str, str, Any]:
         chance = self.random
@@ -275,6 +294,10 @@ class Malformed:
             ("GET", f"/v1/rankers/{ranker}/queries/{query}?limit=3&sort={chance.choice(['id', 'score', '%ff'])}"),
             ("GET", f"/v1/rankers/{ranker}/series?step={chance.choice(['minute', 'hour', 'day', ''])}&since={query}"),
             ("GET", f"/v1/rankers/{ranker}/lists/{query}?limit={chance.choice([1, 0, -1])}"), ("GET", "/v1/overview"),
+            ("GET", f"/v1/rankers/{ranker}/experiment"), ("GET", f"/v1/rankers/{ranker}/shadow"),
+            ("GET", f"/v1/rankers/{ranker}/export{self.arm('?')}"),
+            ("GET", f"/v1/rankers/{ranker}/queries/{query}{self.arm('?')}"),
+            (chance.choice(["GET", "POST"]), chance.choice(PAGES).format(ranker=ranker, query=query, event=event)),
             ("GET", f"/v1/rankers/{ranker}/operations"), ("GET", "/v1/operations?before=1&limit=1000"),
             ("GET", f"/v1/rankers/{ranker}/queries/{query}"), ("DELETE", f"/v1/rankers/{ranker}/queries/{query}"),
             ("POST", f"/v1/rankers/{ranker}/queries/{query}/reset"),
@@ -420,6 +443,8 @@ class Sender:
     def _check(self, status: int, head: bytes, body: bytes, shown: str) -> None:
         if status >= 500:
             self._seen.fails(f"{status} {body[:300]!r}: {shown}")
+        elif status >= 400 and b"\r\ncontent-type: text/" in head and not shown.partition(" [")[0].count("/v1/"):
+            pass  # an error of the live page is a page
         elif status >= 400 and body and b"Invalid HTTP request" not in body:
             try:
                 problem = json.loads(body)
@@ -536,10 +561,7 @@ async def afterwards(server: Server, seen: Seen) -> tuple[dict[str, Any], dict[t
     await server.start()
     _, found = await server.ask("GET", "/v1/rankers")
     infos = {info["name"]: info for info in found}
-    states = {}
-    for name in infos:
-        for query, state in (await export(server.port, name, server.key)).items():
-            states[name, query] = base64.b64decode(state)
+    states = await exports(server.port, infos, server.key)
     server.process.terminate()
     code = await asyncio.wait_for(server.process.wait(), 60)
     if code != 0:

@@ -4,13 +4,16 @@
 
 Every round starts ``driftrank serve`` on the same store and ends it with SIGKILL: under load, while it starts, or while
 it shuts down after SIGTERM. Clients rank with ids of their own, send feedback, activate deferred rankings, retry all
-requests that were not answered, and some that were. Feedback windows are short, so that many end by silence; there is
-little memory and there are many checkpoints, so that queries are written and read back all the time.
+requests that were not answered, and some that were. They change the settings of a ranker, with what that discards, and
+undo it; they read experiments, series, lists and the live page meanwhile. Feedback windows are short, so that many end
+by silence; there is little memory and there are many checkpoints, so that queries are written and read back all the
+time.
 
 Then the log is compared with what clients saw: all that was acknowledged is in it, once, and nothing that was not sent.
-The state of the service is compared, to the bit, with a fold over the whole log without any snapshot, and with learners
-that are driven directly by what clients saw (only order and times are taken from the log). Prints a summary as JSON;
-the exit code is 1 if anything is wrong.
+The state of the service, arm by arm, is compared, to the bit, with a fold over the whole log without any snapshot, and
+with learners that are driven directly by what clients saw (only order and times are taken from the log). The counts of
+arms, of the series and of the policy in the shadow are compared with those of the log. Subjects always had the same arm
+and the same pages. Prints a summary as JSON; the exit code is 1 if anything is wrong.
 """
 
 from __future__ import annotations
@@ -28,17 +31,17 @@ import socket
 import sys
 import tempfile
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from driftrank.policies.learner.learner import Learner  # noqa: E402
 from driftrank.policies.registry import parse_policy  # noqa: E402
-from driftrank.serve.log.records import Activated, Clicked, Final, Ranked, Record, decode  # noqa: E402
+from driftrank.serve.log.records import Activated, Clicked, Final, Ranked, RankerSet, Record, decode  # noqa: E402
 from driftrank.serve.log.store.base import LogOnly  # noqa: E402
 from driftrank.serve.log.store.sqlite import SQLiteStore  # noqa: E402
 from driftrank.serve.monitoring.metrics import Metrics  # noqa: E402
@@ -57,9 +60,23 @@ RANKERS = {
     "restless": ("CascadeUCB1", "wait = 0.3\nforget_items = 2.0"),
     # its queries learn together, and items come and go
     "sharing": ("PriorRegimeTS:hash_bits=8", "wait = 0.8\nforget_items = 2.0"),
-}
-#: rankers whose learners are driven directly
-STEADY = ("patient", "silent", "collecting")
+    # by subjects, who get the same pages again; several events on a list
+    "testing": ("CascadeUCB1", """wait = 0.8
+holdout = 0.2
+stable = "1h"
+second_click = "update"
+values = {purchase = 1.0, dwell = 0.3, hide = 0.0}
+arms = {b = {share = 0.3, policy = "CascadeTS"}, c = {share = 0.2, seed = 3}}"""),
+    # shows the caller's order through a softmax, and counts what the policy would have earned
+    "exploring": ("CascadeUCB1", 'wait = 0.8\nmode = "shadow"\nexplore = 1.0'),
+}  # fmt: skip
+#: a ranker that clients create, change with what that discards, and undo
+CHANGING, POLICIES = "changing", ("CascadeUCB1", "CascadeTS", "CascadeDUCB")
+#: rankers whose learners are driven directly, and those whose clicks are collected
+STEADY, COLLECTING = ("patient", "silent", "collecting"), ("collecting", "testing")
+VALUES = {"purchase": 1.0, "dwell": 0.3, "hide": 0.0}
+#: clicked positions, and what each is worth; None: the list was taken back
+Reported = tuple[tuple[int, float], ...] | None
 ITEMS = [f"item-{n}" for n in range(8)]
 
 SERVER = """
@@ -148,7 +165,7 @@ class Connection:
         except (OSError, EOFError) as error:
             self.close()
             raise Gone from error
-        return status, json.loads(answer) if answer else None
+        return status, json.loads(answer) if answer and b"json" in head else None
 
     def close(self) -> None:
         if self._streams is not None:
@@ -164,13 +181,14 @@ class Seen:
 
     def __init__(self) -> None:
         self.rankings: dict[tuple[str, str], list[str]] = {}  #: acknowledged, by ranker and event id
-        self.queries: dict[tuple[str, str], str] = {}  #: of all rank requests
+        self.requests: dict[tuple[str, str], dict[str, Any]] = {}  #: to rank, answered or not
         self.deferred: set[tuple[str, str]] = set()
         self.activated: set[tuple[str, str]] = set()  #: acknowledged
-        #: clicks, acknowledged or not; None: it was taken back
-        self.sent: dict[tuple[str, str], set[tuple[int, ...] | None]] = {}
-        #: acknowledged feedback: event id, clicks, outcome
-        self.acknowledged: list[tuple[tuple[str, str], tuple[int, ...] | None, str]] = []
+        self.sent: dict[tuple[str, str], set[Reported]] = {}  #: feedback, acknowledged or not
+        self.acknowledged: list[tuple[tuple[str, str], Reported, str]] = []  #: feedback, with its outcome
+        self.arms: dict[str, str] = {}  #: by subject
+        self.pages: dict[tuple[str, str], dict[int, list[str]]] = {}  #: by subject and query; by offset
+        self.changes: set[float] = set()  #: acknowledged changes of settings, by holdout, which each has of its own
         self.warm: Counter[str] = Counter()  #: rows counted, by batch
         self.statuses: Counter[int] = Counter()
         self.outcomes: Counter[str] = Counter()
@@ -196,7 +214,7 @@ class Client:
 
     async def use(self) -> None:
         actions = [(self._rank, 30), (self._feedback, 40), (self._retry, 8), (self._activate, 10), (self._reset, 3),
-                   (self._warm, 1)]  # fmt: skip
+                   (self._warm, 1), (self._change, 1), (self._read, 4)]  # fmt: skip
         try:
             while True:
                 (action,) = self._random.choices([a for a, _ in actions], [w for _, w in actions])
@@ -217,7 +235,7 @@ class Client:
         return status, answer
 
     async def _rank(self) -> None:
-        ranker = self._random.choice([*RANKERS])
+        ranker = self._random.choice([*RANKERS, CHANGING])
         bodies = []
         for _ in range(self._random.choice([1, 1, 1, 4])):
             self._made += 1
@@ -227,10 +245,15 @@ class Client:
             }  # fmt: skip
             if ranker in ("restless", "sharing"):
                 body["items"] = self._random.sample([*ITEMS, *(f"new-{n}" for n in range(30))], 6)
+            if ranker == "testing":
+                body["subject"] = f"user-{self._random.randrange(40)}"
+                pages = self._seen.pages.get((body["subject"], body["query"]), {})
+                if pages and self._random.random() < 0.5:
+                    body["offset"] = min(max(pages) + K, len(ITEMS) - 2)
             if self._random.random() < 0.2:
                 body["defer"] = True
                 self._seen.deferred.add((ranker, body["event_id"]))
-            self._seen.queries[ranker, body["event_id"]] = body["query"]
+            self._seen.requests[ranker, body["event_id"]] = body
             bodies.append(body)
         await self._send_ranks(ranker, bodies)
 
@@ -246,11 +269,23 @@ class Client:
         for body, answer in zip(bodies, answers, strict=True):
             at = ranker, answer["event_id"]
             shown = [item["id"] for item in answer["items"]]
-            if answer["event_id"] != body["event_id"] or len(shown) != K:
+            if answer["event_id"] != body["event_id"] or len(shown) != min(K, len(ITEMS) - body.get("offset", 0)):
                 self._seen.fails(f"{at}: answered {answer}")
+            if ranker == "testing":
+                self._check_subject(body, answer["arm"], shown)
             if self._seen.rankings.setdefault(at, shown) != shown:
                 self._seen.fails(f"{at}: was {self._seen.rankings[at]}, retried {shown}")
             self._recent.append(at)
+
+    def _check_subject(self, body: dict[str, Any], arm: str, shown: list[str]) -> None:
+        subject, offset, seen = body["subject"], body.get("offset", 0), self._seen
+        if seen.arms.setdefault(subject, arm) != arm:
+            seen.fails(f"{subject}: was in arm {seen.arms[subject]}, is in {arm}")
+        pages = seen.pages.setdefault((subject, body["query"]), {})
+        if pages.setdefault(offset, shown) != shown:
+            seen.fails(f"{subject}, {body['query']}: page at {offset} was {pages[offset]}, is {shown}")
+        if {*shown} & {item for above, page in pages.items() if above + K <= offset for item in page}:
+            seen.fails(f"{subject}, {body['query']}: pages overlap: {pages}")
 
     async def _feedback(self) -> None:
         if not self._recent:
@@ -260,15 +295,21 @@ class Client:
         bodies = []
         for at in {self._random.choice(recent) for _ in range(self._random.choice([1, 2, 4]))}:
             if at[0] == ranker:
-                clicks = sorted(n + 1 for n in range(K) if self._random.random() < 0.3)
-                taken_back = {"shown": 0, "clicks": []} if self._random.random() < 0.05 else {}
-                bodies.append({"event_id": at[1], "clicks": clicks} | taken_back)
+                above = self._seen.requests[at].get("offset", 0)
+                places = range(above + 1, above + len(self._seen.rankings[at]) + 1)
+                clicks = [place for place in places if self._random.random() < 0.3]
+                body: dict[str, Any] = {"event_id": at[1], "clicks": clicks}
+                if self._random.random() < 0.05:
+                    body |= {"shown": 0, "clicks": []}
+                elif clicks and ranker == "testing":
+                    body |= self._random.choice([{}, {"value": 0.6}, *({"kind": kind} for kind in VALUES)])
+                bodies.append(body)
         if bodies:
             await self._send_feedback(ranker, bodies)
 
     async def _send_feedback(self, ranker: str, bodies: list[dict[str, Any]]) -> None:
         for body in bodies:
-            self._seen.sent.setdefault((ranker, body["event_id"]), set()).add(_reported(body))
+            self._seen.sent.setdefault((ranker, body["event_id"]), set()).add(self._reported(ranker, body))
         try:
             status, answers = await self._call(f"/v1/rankers/{ranker}/feedback", bodies)
         except Gone:
@@ -280,9 +321,15 @@ class Client:
         for body, answer in zip(bodies, answers, strict=True):
             at = ranker, body["event_id"]
             self._seen.outcomes[answer["outcome"]] += 1
-            self._seen.acknowledged.append((at, _reported(body), answer["outcome"]))
+            self._seen.acknowledged.append((at, self._reported(ranker, body), answer["outcome"]))
             if self._random.random() < 0.05:
                 self._unanswered.append((f"feedback/{ranker}", [body]))  # again, though it was answered
+
+    def _reported(self, ranker: str, body: dict[str, Any]) -> Reported:
+        """The feedback as its record has it: positions are those on the page."""
+        above = self._seen.requests[ranker, body["event_id"]].get("offset", 0)
+        worth = VALUES[body["kind"]] if "kind" in body else body.get("value", 1.0)
+        return None if body.get("shown") == 0 else tuple((click - above, worth) for click in body["clicks"])
 
     async def _retry(self) -> None:
         """Send an unanswered request again, or else a rank request that was answered."""
@@ -294,8 +341,7 @@ class Client:
         elif self._recent:
             ranker, event = self._random.choice(self._recent)
             self._seen.retried += 1
-            body = {"query": self._seen.queries[ranker, event], "items": ITEMS, "event_id": event}
-            await self._send_ranks(ranker, [body])
+            await self._send_ranks(ranker, [self._seen.requests[ranker, event]])
 
     async def _activate(self) -> None:
         waiting = [at for at in self._recent if at in self._seen.deferred and at not in self._seen.activated]
@@ -323,6 +369,38 @@ class Client:
             self._seen.warm[batch] += answer["counted"]
             if self._seen.warm[batch] > len(rows):
                 self._seen.fails(f"warmstart {batch}: counted {self._seen.warm[batch]} of {len(rows)} rows")
+
+    async def _change(self) -> None:
+        """Create, replace or change settings, or undo the latest change."""
+        path, way = f"/v1/rankers/{CHANGING}", self._random.choice(["PUT", "PATCH", "PATCH", "undo"])
+        if way == "undo":
+            status, operations = await self._call(f"{path}/operations?limit=3", method="GET")
+            if status == 200:
+                await self._call(f"{path}/operations/{self._random.choice(operations)['number']}/undo")
+            return
+        self._made += 1
+        holdout = 0.01 * (self._number + 1) + 1e-7 * self._made
+        settings: dict[str, Any] = {"policy": self._random.choice(POLICIES), "holdout": holdout}
+        if way == "PUT":
+            settings |= {"k": K, "seed": 7, "wait": 0.8}
+        discard = self._random.choice(["", "?discard=true"])
+        status, answer = await self._call(path + discard, settings, method=way)
+        if status == 200:
+            self._seen.changes.add(holdout)
+            if answer["settings"]["policy"] != settings["policy"] and answer["settings"]["holdout"] == holdout:
+                self._seen.fails(f"{way} {settings}: answered {answer}")
+
+    async def _read(self) -> None:
+        """Read what no other action does; it must not fail, and must not change anything."""
+        ranker, query = self._random.choice([*RANKERS, CHANGING]), f"q{self._random.randrange(QUERIES)}"
+        own = f"/v1/rankers/{ranker}"
+        paths = [
+            f"{own}/experiment", f"{own}/shadow", f"{own}/series?step=minute", f"{own}/lists/{query}", "/v1/overview",
+            f"{own}/changes", f"{own}/top-queries", f"{own}/queries/{query}", "/", f"/ranker/{ranker}",
+            f"/v1/rankers/testing/queries/{query}?arm={self._random.choice('bc')}", f"{own}/operations",
+            *(f"/v1/rankers/{ranker}/events/{event}" for ranker, event in [*self._recent][-1:]),
+        ]  # fmt: skip
+        await self._call(self._random.choice(paths), method="GET")
 
 
 async def rounds(server: Server, seen: Seen, options: argparse.Namespace) -> Counter[str]:
@@ -362,8 +440,18 @@ async def rounds(server: Server, seen: Seen, options: argparse.Namespace) -> Cou
     return ways
 
 
-async def final_state(server: Server) -> tuple[dict[str, Any], dict[tuple[str, str], bytes]]:
-    """Start it once more, let the feedback windows end, and return the rankers and the states of all queries."""
+class Ended(NamedTuple):
+    """The service after all rounds."""
+
+    infos: dict[str, Any]  #: of rankers, by name
+    states: dict[tuple[str, str], bytes]  #: of queries, by arm and query
+    experiment: dict[str, Any]
+    series: dict[str, Any]  #: of the same ranker
+    shadow: dict[str, Any]
+
+
+async def final_state(server: Server) -> Ended:
+    """Start it once more, let the feedback windows end, and return what it has."""
     await server.start()
     await server.ready()
     connection = Connection(server.port)
@@ -371,27 +459,37 @@ async def final_state(server: Server) -> tuple[dict[str, Any], dict[tuple[str, s
     while True:
         _, found = await connection.call("GET", "/v1/rankers")
         infos = {info["name"]: info for info in found}
-        if all(infos[name]["pending"] == 0 for name in ("silent", "collecting", "restless", "sharing")):
+        if not any(info["pending"] for name, info in infos.items() if name != "patient"):
             break
         if time.monotonic() > until:
             raise SystemExit(f"feedback windows do not end: {infos}")
         await asyncio.sleep(0.1)
+    asked = [f"/v1/rankers/{path}" for path in ("testing/experiment", "testing/series?step=hour", "exploring/shadow")]
+    answers = [(await connection.call("GET", path))[1] for path in asked]
     connection.close()
-    states = {
-        (name, query): base64.b64decode(state)
-        for name in RANKERS
-        for query, state in (await export(server.port, name)).items()
-    }
+    states = await exports(server.port, infos)
     code = await server.stop()
     if code != 0:
         raise SystemExit(f"SIGTERM: exit code {code}")
-    return infos, states
+    return Ended(infos, states, *answers)
 
 
-async def export(port: int, ranker: str, key: str = "") -> dict[str, str]:
-    """The states of all its queries, in base64."""
+async def exports(port: int, infos: dict[str, Any], key: str = "") -> dict[tuple[str, str], bytes]:
+    """The states of the queries of all arms of rankers."""
+    return {
+        (f"{name}@{arm}" if arm else name, query): base64.b64decode(state)
+        for name, info in infos.items()
+        for arm in ("", *info["settings"].get("arms", {}))
+        for query, state in (await export(port, name, key, arm)).items()
+    }
+
+
+async def export(port: int, ranker: str, key: str = "", arm: str = "") -> dict[str, str]:
+    """The states of all queries of an arm, in base64."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    head = f"GET /v1/rankers/{ranker}/export HTTP/1.0\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n"
+    head = (
+        f"GET /v1/rankers/{ranker}/export?arm={arm} HTTP/1.0\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n"
+    )
     writer.write(head.encode())
     head, _, body = (await reader.read(-1)).decode().partition("\r\n\r\n")
     writer.close()
@@ -404,9 +502,8 @@ async def export(port: int, ranker: str, key: str = "") -> dict[str, str]:
 # -- the checks -------------------------------------------------------------------------------------------------------
 
 
-def _reported(body: dict[str, Any]) -> tuple[int, ...] | None:
-    """The clicks of a feedback; None if it takes the ranking back."""
-    return None if body.get("shown") == 0 else tuple(body["clicks"])
+def _recorded(record: Clicked | Final) -> tuple[tuple[int, float], ...]:
+    return tuple(record.values) or tuple((click, 1.0) for click in record.clicks)
 
 
 def log_of(store: SQLiteStore) -> list[tuple[int, Record]]:
@@ -420,8 +517,9 @@ def check_log(log: list[tuple[int, Record]], seen: Seen) -> dict[str, Any]:
     """Check that all that was acknowledged is in the log, once, and nothing that was not sent."""
     ranked: dict[tuple[str, str], Ranked] = {}
     finals: dict[tuple[str, str], Final] = {}
-    clicked: dict[tuple[str, str], set[tuple[int, ...]]] = {}
+    clicked: dict[tuple[str, str], set[Reported]] = {}
     activated: set[tuple[str, str]] = set()
+    changes: set[float] = set()
     for seq, record in log:
         if isinstance(record, Ranked | Final | Activated):
             at = record.ranker, record.event_id
@@ -433,14 +531,20 @@ def check_log(log: list[tuple[int, Record]], seen: Seen) -> dict[str, Any]:
             activated.add(at)
         elif isinstance(record, Final):
             finals[at] = record
-            collected = at[0] == "collecting"
-            sent = seen.sent.get(at, set())
-            if record.how == "feedback" and not collected and tuple(record.clicks) not in sent:
-                seen.fails(f"{at}: clicks {record.clicks} in the log, sent were {sent}")
-            if collected and not {*record.clicks} <= {click for clicks in sent for click in clicks or ()}:
-                seen.fails(f"{at}: clicks {record.clicks} in the log, sent were {sent}")
+            collected = at[0] in COLLECTING
+            sent, recorded = seen.sent.get(at, set()), _recorded(record)
+            if record.how == "feedback" and not collected and recorded not in sent:
+                seen.fails(f"{at}: clicks {recorded} in the log, sent were {sent}")
+            if collected and not {*recorded} <= {click for clicks in sent for click in clicks or ()}:
+                seen.fails(f"{at}: clicks {recorded} in the log, sent were {sent}")
         elif isinstance(record, Clicked):
-            clicked.setdefault((record.ranker, record.event_id), set()).add(tuple(record.clicks))
+            clicked.setdefault((record.ranker, record.event_id), set()).add(_recorded(record))
+        elif isinstance(record, RankerSet) and record.ranker == CHANGING:
+            if record.settings.holdout in changes and not record.undoes:
+                seen.fails(f"settings with holdout {record.settings.holdout}: twice in the log, at {seq}")
+            changes.add(record.settings.holdout)
+    if lost := seen.changes - changes:
+        seen.fails(f"settings with holdouts {lost} were acknowledged, but are not in the log")
     for at, shown in seen.rankings.items():
         if at not in ranked or ranked[at].shown != shown:
             seen.fails(f"{at}: acknowledged {shown}, in the log {ranked.get(at)}")
@@ -449,8 +553,8 @@ def check_log(log: list[tuple[int, Record]], seen: Seen) -> dict[str, Any]:
             seen.fails(f"{at}: its activation was acknowledged, but is not in the log")
     for at, clicks, outcome in seen.acknowledged:
         final = finals.get(at)
-        if outcome in ("counted", "forgotten") or (outcome == "duplicate" and at[0] != "collecting"):
-            if final is None or final.how != "feedback" or tuple(final.clicks) != clicks:
+        if outcome in ("counted", "forgotten", "holdout") or (outcome == "duplicate" and at[0] not in COLLECTING):
+            if final is None or final.how != "feedback" or _recorded(final) != clicks:
                 seen.fails(f"{at}: {clicks} was acknowledged as {outcome}, in the log is {final}")
         elif outcome == "withdrawn":
             if final is None or final.how != "withdrawn" or clicks is not None:
@@ -458,13 +562,15 @@ def check_log(log: list[tuple[int, Record]], seen: Seen) -> dict[str, Any]:
         elif outcome in ("collected", "duplicate"):
             # after the end, all the collected clicks together are a duplicate, too
             sent_so = clicks in clicked.get(at, ()) or (
-                outcome == "duplicate" and final is not None and tuple(final.clicks) == clicks
+                outcome == "duplicate" and final is not None and _recorded(final) == clicks
             )
-            if not sent_so or final is None or not {*(clicks or ())} <= {*final.clicks}:
+            worth = {} if final is None else dict(_recorded(final))
+            if not sent_so or any(worth.get(click, -1.0) < value for click, value in clicks or ()):
                 seen.fails(f"{at}: {clicks} was acknowledged as {outcome}, in the log is {final}")
         elif outcome == "refused":
-            after = None if final is None or final.how == "withdrawn" else tuple(final.clicks)
-            if final is None or final.how not in ("feedback", "withdrawn") or after == clicks:
+            after = None if final is None or final.how == "withdrawn" else _recorded(final)
+            # events of different values may add up to clicks
+            if final is None or final.how not in ("feedback", "withdrawn") or (after == clicks and not final.values):
                 seen.fails(f"{at}: {clicks} was refused, in the log is {final}")
         elif outcome == "inactive":
             if at not in seen.deferred:
@@ -475,7 +581,47 @@ def check_log(log: list[tuple[int, Record]], seen: Seen) -> dict[str, Any]:
         "lists": len(ranked),
         "finals": Counter(final.how for final in finals.values()),
         "activated": len(activated),
+        "changes": len(changes),
     }
+
+
+def check_counts(log: list[tuple[int, Record]], ended: Ended, seen: Seen) -> int:
+    """Check counts of lists that have ended with a count of the log; the number of such lists."""
+    ranked: dict[tuple[str, str], Ranked] = {}
+    arms: dict[str, Counter[str]] = defaultdict(Counter)
+    shadow, activated = 0, set()
+    for _, record in log:
+        if isinstance(record, Ranked):
+            ranked[record.ranker, record.event_id] = record
+            if record.ranker == "testing" and not record.offset:
+                arms[record.arm]["made"] += 1
+        elif isinstance(record, Activated):
+            activated.add((record.ranker, record.event_id))
+        elif isinstance(record, Final):
+            at = record.ranker, record.event_id
+            seen_by_user = not ranked[at].defer or at in activated
+            kept = record.how in ("feedback", "silence")
+            if record.ranker == "testing" and not ranked[at].offset and seen_by_user:
+                its = arms[ranked[at].arm]
+                its["lists" if kept else "lost"] += 1
+                if kept:
+                    its["clicks"] += len(record.clicks)
+                    its["value"] += sum(worth for _, worth in _recorded(record))  # type: ignore[assignment]
+            shadow += record.ranker == "exploring" and kept and ranked[at].instead is not None
+    for arm in ended.experiment["arms"]:
+        its = arms[arm["arm"]]
+        for what in ("lists", "clicks", "lost", "value"):
+            if abs(arm[what] - its[what]) > 1e-6:
+                seen.fails(f"arm {arm['arm']}: {what} {arm[what]}, in the log {its[what]}")
+    for arm in ended.series["arms"]:
+        made, its = sum(arm["lists"]), arms[arm["arm"]]
+        if made != its["made"] or sum(arm["clicks"]) != its["clicks"]:
+            seen.fails(f"series of arm {arm['arm']}: {made} lists, {sum(arm['clicks'])} clicks, in the log {its}")
+    if ended.shadow.get("lists", 0) != shadow:
+        seen.fails(f"the policy in the shadow: {ended.shadow}, in the log {shadow} lists")
+    if {arm["arm"] for arm in ended.experiment["arms"]} != arms.keys():
+        seen.fails(f"arms {ended.experiment['arms']}, in the log {[*arms]}")
+    return shadow + sum(its["lists"] for its in arms.values())
 
 
 def check_state(
@@ -487,7 +633,7 @@ def check_state(
     state = State(LogOnly(store), Metrics())
     for seq, record in log:
         state.apply(seq, record)
-    folded = {at: state.queries[at].to_bytes() for at in state.queries if at[0] in infos}
+    folded = {at: state.queries[at].to_bytes() for at in state.queries if at[0].partition("@")[0] in infos}
     for at in folded.keys() | states.keys():
         if folded.get(at) != states.get(at):
             both = [None if x is None else described(x) for x in (folded.get(at), states.get(at))]
@@ -497,17 +643,20 @@ def check_state(
         if r is None:
             seen.fails(f"ranker {name}: is not in the log")
             continue
+        arms = [*r.every_arm()]
         counts = {
-            "queries": r.queries, "lists": r.impressions, "steps": r.steps, "clicks": r.clicks,
-            "pending": len(r.waiting),
-        }  # fmt: skip
+            what: sum(getattr(arm, name) for arm in arms)
+            for what, name in (("queries", "queries"), ("lists", "impressions"), ("steps", "steps"), ("clicks",) * 2)
+        }
+        counts["pending"] = len(r.waiting)
         for what, count in counts.items():
             if count != info[what]:
                 seen.fails(f"ranker {name}: {what} {info[what]}, the log gives {count}")
-        if r.shared_seq:
-            stored = store.get_snapshot(shared_name(name))  # written when it was stopped
-            if stored is None or r.shared is None or (stored.seq, stored.body) != (r.shared_seq, r.shared.to_bytes()):
-                seen.fails(f"ranker {name}: the log gives another shared model")
+        for arm in arms:
+            if arm.shared_seq:
+                stored, own = store.get_snapshot(shared_name(arm.owner)), arm.shared  # written when it was stopped
+                if stored is None or own is None or (stored.seq, stored.body) != (arm.shared_seq, own.to_bytes()):
+                    seen.fails(f"ranker {arm.owner}: the log gives another shared model")
     return len(folded)
 
 
@@ -529,12 +678,12 @@ def check_learners(log: list[tuple[int, Record]], states: dict[tuple[str, str], 
         if isinstance(record, Ranked):
             # from the log only if the answer was lost
             shown[at] = seen.rankings.get(at, record.shown)  # type: ignore[arg-type]
-            where = record.ranker, seen.queries[at]
+            where = record.ranker, seen.requests[at]["query"]
             if where not in learners:
                 policy = parse_policy(RANKERS[record.ranker][0])
                 learners[where] = policy.start(ITEMS, K, seed=7, query=where[1], slots=len(ITEMS))
         elif record.how != "withdrawn":
-            where = record.ranker, seen.queries[at]
+            where = record.ranker, seen.requests[at]["query"]
             vector = [int(n + 1 in record.clicks) for n in range(K)]
             learners[where].update(shown[at], vector, now=record.time)
             clicks[where] += len(record.clicks)
@@ -571,24 +720,24 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     server, seen = Server(folder), Seen()
     began = time.monotonic()
 
-    async def rounds_and_state() -> tuple[Counter[str], dict[str, Any], dict[tuple[str, str], bytes]]:
+    async def rounds_and_state() -> tuple[Counter[str], Ended]:
         try:
-            ways = await rounds(server, seen, options)
-            return ways, *await final_state(server)
+            return await rounds(server, seen, options), await final_state(server)
         finally:
             if server.process.returncode is None:
                 await server.kill()
 
-    ways, infos, states = asyncio.run(rounds_and_state())
+    ways, ended = asyncio.run(rounds_and_state())
     took = time.monotonic() - began
     with SQLiteStore(server.store) as store:
         if store.damage or store.verify(0):
             seen.fails(f"the store is damaged: {store.damage}")
         log = log_of(store)
         found = check_log(log, seen)
-        queries = check_state(store, log, infos, states, seen)
+        queries = check_state(store, log, ended.infos, ended.states, seen)
         size = store.size()
-    steps = check_learners(log, states, seen)
+    counted = check_counts(log, ended, seen)
+    steps = check_learners(log, ended.states, seen)
     replays = check_server_log(server.log, seen)
     summary = {
         "rounds": options.rounds,
@@ -602,6 +751,9 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "lists": found["lists"],
         "activated": found["activated"],
         "finalised": dict(found["finals"]),
+        "changes_of_settings": found["changes"],
+        "subjects": len(seen.arms),
+        "ends_counted_again": counted,
         "queries_compared": queries,
         "steps_compared": steps,
         "starts": len(replays),

@@ -597,6 +597,62 @@ MUTANTS = [
         "logs/test_changes.py",
         compiled=True,
     ),
+    # -- evaluation ------------------------------------------------------------------------------------------------
+    Mutant(
+        "dr-next-click", "the doubly robust estimator weighs a click by its own rest of the list",
+        "corrections = batch.read * weight * surprise * batch.rest[:, 1:]",
+        "corrections = batch.read * weight * surprise * batch.rest[:, :-1]",
+        "evaluation/test_estimators.py",
+    ),
+    Mutant(
+        "product-limit-risk", "lists with a click above are at risk",
+        "np.hstack([weight * batch.read, weight * batch.first_clicks])",
+        "np.hstack([weight, weight * batch.first_clicks])",
+        "evaluation/test_estimators.py",
+    ),
+    Mutant(
+        "sequence-plan", "a confidence sequence is tuned to the lists at each look",
+        "mixture_width(round(lists), how.planned, 1 - how.level)",
+        "mixture_width(round(lists), round(lists), 1 - how.level)",
+        "evaluation/test_evaluate.py -k looks_at_one_sequence",
+    ),
+    Mutant(
+        "sequence-early", "a confidence sequence has an interval from the tenth effective row on",
+        "_ENOUGH * rows.squares", "10 * rows.squares",
+        "evaluation/test_confidence.py",
+    ),
+    Mutant(
+        "exact-guess", "the guess of a bucket has seen the bucket",
+        "guess = np.minimum((0.5 + np.cumsum(sums) - sums)", "guess = np.minimum((0.5 + np.cumsum(sums))",
+        "evaluation/test_users.py",
+    ),
+    Mutant(
+        "few-users", "lists of one user have an interval",
+        "if scope.buckets() < LEAST_BUCKETS:", "if scope.buckets() < 0:",
+        "evaluation/test_users.py",
+    ),
+    Mutant(
+        "one-list", "one list may have all weight of whole lists",
+        "weights, effective, largest = scope.weights(whole), scope.effective(whole), scope.dominance(whole)",
+        "weights, effective, largest = scope.weights(whole), scope.effective(whole), 0.0",
+        "evaluation/test_evaluate.py -k must_not_decide",
+    ),
+    Mutant(
+        "overlap", "lists that were never shown have a value",
+        "if not far and not abs(off) > 3 * weights.error:", "if not abs(off) > 300 * weights.error:",
+        "evaluation/test_evaluate.py -k no_overlap",
+    ),
+    Mutant(
+        "hazards-fold", "hazards come from the labels of the row's own half",
+        "others = [other for other in range(len(looks)) if other != fold]",
+        "others = [other for other in range(len(looks)) if other == fold]",
+        "evaluation/test_evaluate.py -k plain_versions",
+    ),
+    Mutant(
+        "pages", "pages after the first are evaluated as lists",
+        "'\"offset\" > 0'", "'\"offset\" > 1000'",
+        "evaluation/test_users.py -k set_apart",
+    ),
     # -- several nodes ---------------------------------------------------------------------------------------------
     Mutant(
         "node-tail", "of a query that is loaded, the records after its snapshot are left out",

@@ -22,6 +22,12 @@ from driftrank.experiments.leaderboards.findings import amount, counts, losses, 
 from driftrank.experiments.leaderboards.policies import BY_THEORY, INFORMED, TUNED
 from driftrank.reporting.table import Table
 
+#: of the published run; it was fixed, with the suite, in a commit before that run
+SEED = 23
+NOTE = (
+    f"Worlds, horizons, runs, policies and their parameters, and the seed ({SEED}) were fixed in a commit before this "
+    "run, which is the first with this seed."
+)
 ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- leaderboard: begin -->", "<!-- leaderboard: end -->"
 #: the users in which-policy.md, with an environment in which nothing changes and one in which they do
@@ -142,11 +148,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--root", type=Path, default=ROOT, help="of the repository")
+    parser.add_argument("--seed", type=int, default=SEED, help="the seed that was fixed before the run")
     options = parser.parse_args()
     docs = options.root / "docs"
     board = Leaderboard.load(options.folder)
     page = (options.folder / "leaderboard.md").read_text(encoding="utf-8")
+    if board.arenas[0].result.seed != options.seed:
+        raise SystemExit(f"seed={board.arenas[0].result.seed}: must be {options.seed}, which was fixed before the run")
     page = page.replace("](leaderboard.png)", "](../images/leaderboard.png)")
+    page = page.replace("\n\n## ", f"\n\n{NOTE}\n\n## ", 1)
     (docs / "explanation" / "leaderboard.md").write_text(page, encoding="utf-8")
     figure = Image.open(options.folder / "leaderboard.png").convert("RGB")
     figure.quantize(128).save(docs / "images" / "leaderboard.png", optimize=True)  # a quarter of the bytes

@@ -1,14 +1,18 @@
 """Measure the ranking service: under load, with many queries, and at a start from a long log. Client and server share
 the machine.
 
-    python benchmarks/service.py load [--rounds 5] [--seconds 5] [--connections 32] [--candidates 10] [--policy NAME]
-                                      [--against CHECKOUT]
+    python benchmarks/service.py load [--rounds 5] [--seconds 5] [--repeat 1] [--trace] [--connections 32]
+                                      [--candidates 10] [--policy NAME] [--against CHECKOUT] [--server granian]
     python benchmarks/service.py queries [--queries 1000000]
     python benchmarks/service.py start [--events 10000000]
 
 ``load``: rank requests and durable feedback, half and half, in turn to a service of each policy and to an echo route of
-the same stack (Starlette on uvicorn); the medians of the ratios; then latencies at half of the rate. ``--against``:
-another checkout of the project, with a .venv of its own, whose service is measured in turn with this one. ``queries``:
+the same stack (Starlette on uvicorn); the medians of the ratios. Then latencies at half of the rate, each service alone
+and started again, ``--repeat`` times, with a checkpoint in each. ``--against``: another checkout of the project, with a
+.venv of its own, whose service is measured in turn with this one; may be repeated. ``--trace``: the services run under
+``benchmarks/tracing.py`` during the second part, which says what slow moments are made of, and where the CPU of a
+request goes. ``--server granian``: the same application, and the echo route, on granian, too, if it is installed.
+``queries``:
 one rank request for every query, with ten items; the memory of the server. ``start``: a service writes a log and is
 started again; the time that takes. The last two need disk space (6 GB for the defaults) under ``--folder``.
 """
@@ -20,6 +24,7 @@ import asyncio
 import gc
 import json
 import os
+import re
 import signal
 import socket
 import statistics
@@ -28,10 +33,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -40,17 +46,25 @@ ITEMS = [f"item-{n}" for n in range(10)]
 QUERIES = 1000
 ECHO = """
 import sys, uvicorn
-from starlette.applications import Starlette
-from starlette.responses import Response
-from starlette.routing import Route
-async def echo(request):
-    return Response(await request.body(), media_type="application/json")
-app = Starlette(routes=[Route("/v1/rankers/{ranker}/{what}", echo, methods=["POST"])])
-uvicorn.run(app, port=int(sys.argv[1]), http="httptools", loop="uvloop", log_level="warning", access_log=False)
+from benchmarks.service import echo_app
+uvicorn.run(echo_app(), port=int(sys.argv[1]), http="httptools", loop="uvloop", log_level="warning", access_log=False)
 """
 
 
 # -- servers ---------------------------------------------------------------------------------------------------------
+
+
+def echo_app() -> Any:
+    """A route that answers with the body of the request."""
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    async def echo(request: Request) -> Response:
+        return Response(await request.body(), media_type="application/json")
+
+    return Starlette(routes=[Route("/v1/rankers/{ranker}/{what}", echo, methods=["POST"])])
 
 
 def free_port() -> int:
@@ -61,10 +75,11 @@ def free_port() -> int:
 
 @contextmanager
 def server(
-    command: list[str], port: int, limit: float = 120, checkout: Path = ROOT
+    command: list[str], port: int, limit: float = 120, checkout: Path = ROOT, **variables: str
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A process that listens on a port; ready when it answers a request."""
-    process = subprocess.Popen(command, cwd=checkout, env={**os.environ, "PYTHONPATH": str(checkout)})
+    outside = {**os.environ, "PYTHONPATH": str(checkout), **variables}
+    process = subprocess.Popen(command, cwd=checkout, env=outside)
     try:
         until = time.monotonic() + limit
         while not answers(port):
@@ -233,53 +248,149 @@ def run(work: Callable[..., Any], *args: Any) -> Any:
 # -- the measurements ------------------------------------------------------------------------------------------------
 
 
-def load(
-    folder: Path,
-    rounds: int,
-    seconds: float,
-    connections: int,
-    candidates: int,
-    policies: list[str],
-    against: Path | None,
-) -> dict[str, Any]:
+class Way(NamedTuple):
+    """A server to be measured."""
+
+    command: list[str]
+    port: int
+    checkout: Path = ROOT
+    driftrank: bool = True  #: False: an echo route
+
+    def start(self, *, trace: Path | None = None, **variables: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
+        command = self.command
+        if trace is not None:  # instead of python -m driftrank
+            command = [command[0], str(ROOT / "benchmarks/tracing.py"), str(trace), *command[3:]]
+        return server(command, self.port, checkout=self.checkout, **variables)
+
+
+def ways_of(folder: Path, policies: list[str], checkouts: list[Path], granian: bool) -> dict[str, Way]:
+    """The servers, each with a folder of its own."""
+    port = free_port()
+    ways = {"echo": Way([sys.executable, "-c", ECHO, str(port)], port, driftrank=False)}
+    for policy in policies or ["default"]:
+        within, port = folder / f"{len(ways)}", free_port()
+        within.mkdir()
+        config = within / "bench.toml"
+        config.write_text(f'[rankers.default]\npolicy = "{policy}"\n' if policies else "")
+        ways[policy] = Way(serving(port, within, "--config", str(config)), port)
+        if granian:
+            on_granian = [sys.executable, str(ROOT / "benchmarks/granian_server.py")]
+            port = free_port()
+            store = ["--store", f"sqlite:///{within / 'granian.db'}", "--config", str(config)]
+            ways[f"{policy} on granian"] = Way([*on_granian, str(port), *store], port)
+            port = free_port()
+            ways["echo on granian"] = Way([*on_granian, str(port)], port, driftrank=False)
+    for checkout in checkouts:
+        within, port = folder / f"{len(ways)}", free_port()
+        within.mkdir()
+        command = serving(port, within, python=checkout.resolve() / ".venv/bin/python")
+        ways[str(checkout)] = Way(command, port, checkout.resolve())
+    return ways
+
+
+def load(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    ways = ways_of(folder, options.policy, options.against, options.server == "granian")
+    rates: dict[str, list[float]] = {way: [] for way in ways}
+    costs: dict[str, list[float]] = {way: [] for way in ways}
     with ExitStack() as servers:
-        echo = free_port()
-        ways = {"echo": (echo, servers.enter_context(server([sys.executable, "-c", ECHO, str(echo)], echo)).pid)}
-        for policy in policies or ["default"]:
-            within = folder / f"{len(ways)}"
-            within.mkdir()
-            config, port = within / "bench.toml", free_port()
-            config.write_text(f'[rankers.default]\npolicy = "{policy}"\n' if policies else "")
-            command = serving(port, within, "--config", str(config))
-            ways[policy] = port, servers.enter_context(server(command, port)).pid
-        if against is not None:
-            within, port = folder / "against", free_port()
-            within.mkdir()
-            command = serving(port, within, python=against.resolve() / ".venv/bin/python")
-            ways[str(against)] = port, servers.enter_context(server(command, port, checkout=against)).pid
-        rates: dict[str, list[float]] = {way: [] for way in ways}
-        costs: dict[str, list[float]] = {way: [] for way in ways}
-        for number in range(-1, rounds):
-            for way, (port, pid) in ways.items() if number % 2 else reversed(ways.items()):
-                before, long = cpu(pid), seconds if number >= 0 else 1.0
-                rate = run(maximal_rate, port, connections, long, pairs(f"r{number + 1}", candidates))
+        pids = {way: servers.enter_context(its.start()).pid for way, its in ways.items()}
+        for number in range(-1, options.rounds):
+            for way in ways if number % 2 else reversed(ways):
+                before, long = cpu(pids[way]), options.seconds if number >= 0 else 1.0
+                requests = pairs(f"r{number + 1}", options.candidates)
+                rate = run(maximal_rate, ways[way].port, options.connections, long, requests)
                 if number >= 0:
                     rates[way].append(rate)
-                    costs[way].append((cpu(pid) - before) / (rate * long) * 1e6)
-        found = {way: {"requests/s": rates[way], "us of CPU a request": costs[way]} for way in ways}
-        for way in [way for way in ways if way != "echo"]:
-            for other in list(ways)[: list(ways).index(way)]:
-                ratios = [b / a for a, b in zip(rates[other], rates[way], strict=True)]
-                found[way][f"requests/s, to those of {other}"] = ratios
-        for way, (port, _) in list(ways.items())[1:]:
-            rate = statistics.median(rates[way]) / 2
-            both = run(at_a_rate, port, 4 * connections, 2 * seconds, rate, pairs("half", candidates))
+                    costs[way].append((cpu(pids[way]) - before) / (rate * long) * 1e6)
+    found: dict[str, Any] = {}
+    for number, (way, its) in enumerate(ways.items()):
+        found[way] = {
+            "requests/s": rounded(statistics.median(rates[way])),
+            "us of CPU a request": rounded(statistics.median(costs[way])),
+        }
+        for other in [*ways][:number]:
+            ratios = [b / a for a, b in zip(rates[other], rates[way], strict=True)]
+            found[way][f"requests/s, to those of {other}"] = rounded(statistics.median(ratios))
+        if its.driftrank:
+            found[way] |= latencies(its, statistics.median(rates[way]) / 2, folder / f"{number}.trace", options)
+    return found
+
+
+def latencies(way: Way, rate: float, trace: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """Latencies at a rate, each time with a checkpoint; with ``--trace`` also the parts of the CPU of a request."""
+    seconds, found = 2 * options.seconds, {"at requests/s": rounded(rate)}
+    measured: dict[str, list[float]] = {f"p{part} ms": [] for part in (50, 99, 99.9)} | {"checkpoints": []}
+    slow: list[dict[str, Any]] = []
+    # only driftrank's own server has a trace
+    traced = trace if options.trace and way.command[1:3] == ["-m", "driftrank"] else None
+    with way.start(trace=traced, DRIFTRANK_CHECKPOINT_SECONDS=f"{seconds / 2:g}") as process:
+        run(at_a_rate, way.port, 4 * options.connections, 1.0, rate, pairs("warm", options.candidates))
+        for number in range(options.repeat):
+            reported(process, traced)
+            before = checkpoints(way.port)
+            requests = pairs(f"half{number}", options.candidates)
+            both = run(at_a_rate, way.port, 4 * options.connections, seconds, rate, requests)
             took = sorted([*both[0], *both[1]])
-            found[way]["at requests/s"] = [len(took) / (2 * seconds)]
             for part in (50, 99, 99.9):
-                found[way][f"p{part} ms"] = [took[int(len(took) * part / 100)] * 1e3]
-    medians = {way: {what: statistics.median(of) for what, of in all_.items()} for way, all_ in found.items()}
-    return {way: {what: float(f"{value:.4g}") for what, value in of.items()} for way, of in medians.items()}
+                measured[f"p{part} ms"].append(rounded(took[int(len(took) * part / 100)] * 1e3))
+            measured["checkpoints"].append(checkpoints(way.port) - before)
+            slow += reported(process, traced).get("slow", [])
+    found |= measured
+    if traced is not None:
+        found["slow moments"] = summary_of(slow)
+        found["us of CPU a request, traced"] = parts(way, traced, options)
+    return found
+
+
+def parts(way: Way, trace: Path, options: argparse.Namespace) -> dict[str, float]:
+    """The CPU of a request at the highest rate, in microseconds, by part of the program."""
+    with way.start(trace=trace) as process:
+        run(maximal_rate, way.port, options.connections, 1.0, pairs("before", options.candidates))
+        reported(process, trace)
+        began, requests = time.perf_counter(), pairs("parts", options.candidates)
+        rate = run(maximal_rate, way.port, options.connections, 2 * options.seconds, requests)
+        many = rate * (time.perf_counter() - began)
+        report = reported(process, trace)
+    costs = report["parts"] | {"other threads": report["other threads"]}
+    in_order = sorted(costs.items(), key=lambda pair: -pair[1])
+    return {part: rounded(cost / many * 1e6) for part, cost in [*in_order, ("all", sum(costs.values()))]}
+
+
+def checkpoints(port: int) -> int:
+    """The checkpoints that a service has taken."""
+    with socket.create_connection(("127.0.0.1", port)) as s:
+        s.sendall(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        answer = b"".join(iter(lambda: s.recv(65536), b""))
+    found = re.search(rb"^driftrank_checkpoint_duration_seconds_count(?:{})? ([\d.]+)", answer, re.MULTILINE)
+    return int(float(found[1])) if found else 0
+
+
+def reported(process: subprocess.Popen[bytes], trace: Path | None) -> dict[str, Any]:
+    """The report of a trace since the last one; empty without a trace."""
+    if trace is None:
+        return {}
+    before = trace.stat().st_size if trace.exists() else 0
+    process.send_signal(signal.SIGUSR2)
+    until = time.monotonic() + 10
+    while not (text := trace.read_text()[before:] if trace.exists() else "").endswith("\n"):
+        if time.monotonic() > until:
+            raise SystemExit("the trace does not answer")
+        time.sleep(0.01)
+    report: dict[str, Any] = json.loads(text)
+    return report
+
+
+def summary_of(slow: list[dict[str, Any]]) -> list[str]:
+    """Slow moments by what ran, those that took longest in all first."""
+    by: dict[str, list[float]] = {}
+    for moment in slow:
+        by.setdefault(moment["what"], []).append(moment["ms"])
+    in_order = sorted(by.items(), key=lambda pair: -sum(pair[1]))
+    return [f"{what}: {len(ms)} times, {sum(ms):.0f} ms, at most {max(ms):.1f}" for what, ms in in_order[:12]]
+
+
+def rounded(value: float) -> float:
+    return float(f"{value:.4g}")
 
 
 def queries(folder: Path, many: int, connections: int = 16, batch: int = 100) -> dict[str, Any]:
@@ -353,15 +464,19 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--candidates", type=int, default=10)
     parser.add_argument("--policy", action="append", default=[], help="may be repeated: they are measured in turn")
-    parser.add_argument("--against", type=Path, help="another checkout, with a .venv, measured in turn")
+    parser.add_argument("--against", type=Path, action="append", default=[], help="a checkout with a .venv, in turn")
+    parser.add_argument("--repeat", type=int, default=1, help="measurements of latency, each with a checkpoint")
+    parser.add_argument("--trace", action="store_true", help="say what is slow, and where the CPU of a request goes")
+    parser.add_argument("--server", choices=("uvicorn", "granian"), default="uvicorn", help="granian: in turn with it")
     parser.add_argument("--queries", type=int, default=1_000_000)
     parser.add_argument("--events", type=int, default=10_000_000)
     parser.add_argument("--folder", type=Path, help="for the store; by default a temporary folder")
     options = parser.parse_args()
+    if options.server == "granian" and find_spec("granian") is None:
+        raise SystemExit("--server granian: granian is not installed (pip install granian)")
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         if options.what == "load":
-            found = load(Path(folder), options.rounds, options.seconds, options.connections,
-                         options.candidates, options.policy, options.against)  # fmt: skip
+            found = load(Path(folder), options)
         elif options.what == "queries":
             found = queries(Path(folder), options.queries)
         else:

@@ -125,6 +125,8 @@ def read(path: str | os.PathLike[str], *, queries: int | None = None, normalise:
     """
     if queries is not None:
         check_integer("queries", queries, 1)
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"path={path!r}: must be the path of a file in the LETOR format")
     name = os.fspath(path)
     names: list[str] = []
     begins, grades = [0], []

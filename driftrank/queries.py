@@ -46,6 +46,11 @@ class Queries:
                 raise ValueError(
                     f"queries={values!r}: must be a list of probabilities, a list of such lists, or a mapping to them"
                 )
+            if isinstance(values, str):
+                raise ValueError(
+                    f"queries={values!r}: must be probabilities; driftrank.queries.yandex_like(5) draws some, "
+                    "driftrank.queries.load reads a file, and driftrank.queries.parse_queries takes such text"
+                )
             rows = list(values)
             if rows and not isinstance(rows[0], (Sequence, np.ndarray)):
                 rows = [rows]

@@ -56,6 +56,8 @@ def check_known(kind: str, name: str, known: Iterable[str]) -> None:
     names = sorted(known)
     if name in names:
         return
+    if not isinstance(name, str):
+        raise ValueError(f"{kind}={name!r}: must be a name. Known: {', '.join(names) or 'none'}")
     raise ValueError(f"unknown {kind} {name!r}{nearest(name, names) or '.'} Known: {', '.join(names) or 'none'}")
 
 

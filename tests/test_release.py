@@ -116,12 +116,27 @@ def test_a_description_with_dead_links_is_refused(tmp_path: Path) -> None:
     wheel = tmp_path / f"driftrank_client-{__version__}-py3-none-any.whl"
     head = f"Metadata-Version: 2.4\nName: driftrank-client\nVersion: {__version__}\nLicense-Expression: Apache-2.0\n"
     with zipfile.ZipFile(wheel, "w") as file:
-        for name in (*packages._NEEDED["driftrank-client"], "LICENSE"):
+        for name in (*packages.needed("driftrank-client"), "LICENSE"):
             file.writestr(name, "")
         description = "Description-Content-Type: text/markdown\n\nSee [the docs](docs/index.md).\n"
         file.writestr(f"driftrank_client-{__version__}.dist-info/METADATA", head + description)
     (found,) = packages.problems([wheel])
     assert found == f"{wheel.name}: links of the description that are dead elsewhere: docs/index.md"
+
+
+def test_a_wheel_without_the_live_page_is_refused(tmp_path: Path) -> None:
+    needed = packages.needed("driftrank")
+    page = {name for name in needed if name.startswith("driftrank/serve/page/") and not name.endswith(".py")}
+    assert {Path(name).suffix for name in page} >= {".css", ".html", ".js"}
+    wheel = tmp_path / f"driftrank-{__version__}-py3-none-any.whl"
+    head = f"Metadata-Version: 2.4\nName: driftrank\nVersion: {__version__}\nLicense-Expression: Apache-2.0\n"
+    with zipfile.ZipFile(wheel, "w") as file:
+        for name in (*(needed - page), "LICENSE"):
+            file.writestr(name, "")
+        description = "Description-Content-Type: text/markdown\n\nText.\n"
+        file.writestr(f"driftrank-{__version__}.dist-info/METADATA", head + description)
+    (found,) = packages.problems([wheel])
+    assert found.startswith(f"{wheel.name}: lacks driftrank/serve/page/")
 
 
 @pytest.mark.slow

@@ -5,6 +5,13 @@ import math
 import numpy as np
 import pytest
 
+from driftrank import letor
+from driftrank.clickmodels import PBM
+from driftrank.environments import Abrupt, LearningToRank
+from driftrank.environments.checks import check_environment
+from driftrank.evaluation.targets import read_target
+from driftrank.fitting.fit import fit_log
+from driftrank.logs import drift
 from driftrank.validation import check_choice, check_integer, check_known, check_number
 
 
@@ -59,3 +66,25 @@ def test_known():
         check_known("policy", "xyz", ["Alpha"])
     with pytest.raises(ValueError, match=r"^unknown policy 'xyz'\. Known: none$"):
         check_known("policy", "xyz", [])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: PBM.fit("log.parquet"), "log='log.parquet': must be a log or its counts; driftrank.logs.open_log"),
+        (lambda: drift("log.parquet"), "log='log.parquet': must be a log; driftrank.logs.open_log opens"),
+        (lambda: fit_log("log.parquet", "CM"), "log='log.parquet': must be a log; driftrank.logs.open_log opens"),
+        (lambda: PBM.best([0.1, 0.2], 1), "click model.best: called on the class PBM"),
+        (lambda: PBM.reward([0.1, 0.2], [1]), "click model.reward: called on the class PBM"),
+        (lambda: check_known("policy", 3, ["CascadeTS"]), "policy=3: must be a name. Known: CascadeTS"),
+        (lambda: check_environment("Stationary"), "environment='Stationary': must be an environment object"),
+        (lambda: check_environment(Abrupt), "must be an environment object, such as Abrupt"),
+        (lambda: LearningToRank(3), "data=3: must be a file in the LETOR format"),
+        (lambda: letor.read(3), "path=3: must be the path of a file in the LETOR format"),
+        (lambda: Abrupt("yandex-like:5"), "queries='yandex-like:5': must be probabilities; .*yandex_like"),
+        (lambda: read_target(Abrupt, None), "must be policies, their specs, rankings"),
+    ],
+)
+def test_wrong_calls_say_what_is_wrong(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -44,6 +44,7 @@ def advise(
     report: ReportOption = None,
     columns: o.ColumnsOption = None,
     seed: o.SeedOption = 0,
+    imports: o.ImportOption = None,
     json: o.JsonOption = False,
 ) -> None:
     """Advise on a policy, from the users of a log.

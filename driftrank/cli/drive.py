@@ -66,7 +66,7 @@ def drive(
     served; with Traffic also caller.png. Ctrl-C keeps the results so far.
 
     \b
-    driftrank drive --env abrupt:period=100 --queries yandex-like:20
+    driftrank drive --env Abrupt:period=100 --queries yandex-like:20
     driftrank drive --ranker shop --steps 1000 --rate 500 --check
     driftrank drive --rate 200 --delay 2 --drop 0.1 --duplicate 0.05
     driftrank drive --env Traffic:n_queries=500,K=10,going_on=0.85 --steps 5000

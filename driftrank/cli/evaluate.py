@@ -10,6 +10,7 @@ import typer
 
 from driftrank.cli import _options as o
 from driftrank.cli._complete import policy_names
+from driftrank.evaluation.sequences import PLANNED
 from driftrank.extras import LOGS, need
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ WindowsOption = Annotated[int, typer.Option(metavar="W", help="Windows of time, 
 LevelOption = Annotated[float, typer.Option(metavar="P", help="Coverage of the intervals.")]
 AlwaysValidOption = Annotated[
     bool, typer.Option("--always-valid", help="Intervals for a number that is looked at while it grows.")
+]
+PlannedOption = Annotated[
+    int, typer.Option("--planned", metavar="N", help="Lists at which these are narrowest; the same at every look.")
 ]
 ClipOption = Annotated[
     float | None,
@@ -87,6 +91,7 @@ def evaluate(
     changes: ChangesOption = 100,
     level: LevelOption = 0.95,
     always_valid: AlwaysValidOption = False,
+    planned: PlannedOption = PLANNED,
     propensities: KindOption = None,
     print_sql: PrintSqlOption = False,
     dialect: o.DialectOption = "duckdb",
@@ -98,6 +103,7 @@ def evaluate(
     address: o.AddressOption = None,
     seed: o.SeedOption = 0,
     report: ReportOption = None,
+    imports: o.ImportOption = None,
     json: o.JsonOption = False,
 ) -> None:
     """Estimate what other lists or policies would have earned.
@@ -135,7 +141,7 @@ def evaluate(
     if (log is None) == (from_sums is None):
         raise ValueError("log: give a log, or --from-sums FILE" + (", not both" if log is not None else ""))
     if from_sums is not None:
-        return _from_sums(from_sums, level, interval, json)
+        return _from_sums(from_sums, level, interval, planned, json)
     assert log is not None
     if report is not None:
         usable_folder(report)
@@ -146,7 +152,7 @@ def evaluate(
         open_log(log, columns_of(columns)), targets, against=against, k=k, value_of=value_of, objective=objective,
         estimator="dr" if estimator == "ladder" else estimator, level=level, since=_time(since), windows=windows,
         interval=interval, changes=changes, propensities=propensities, replay=replay, seed=seed, clip=clip,
-        device=device, address=address, half_life=_time(half_life),
+        device=device, address=address, half_life=_time(half_life), planned=planned,
     )  # fmt: skip
     if json:
         from driftrank.cli._output import show_json
@@ -172,15 +178,16 @@ def _print_sql(k: int | None, dialect: str, table: str, target: str) -> None:
     typer.echo(print_sql(k, dialect, table, target) + ";")
 
 
-def _from_sums(path: str, level: float, interval: str, json: bool) -> None:
+def _from_sums(path: str, level: float, interval: str, planned: int, json: bool) -> None:
     """The estimates from the output of the printed SQL."""
     from driftrank.cli._output import show_json
     from driftrank.evaluation.estimate import How
     from driftrank.evaluation.warehouse import estimates, read_sums
-    from driftrank.validation import check_number
+    from driftrank.validation import check_integer, check_number
 
     check_number("level", level, 0.5, 1, open_high=True)
-    found = estimates(read_sums(path), How(level, interval))
+    check_integer("planned", planned, 1)
+    found = estimates(read_sums(path), How(level, interval, planned=planned))
     if json:
         show_json([estimate.to_dict() for estimate in found.values()])
     else:
@@ -219,7 +226,7 @@ def _show(found: Evaluation, ladder: bool) -> None:
     _reasons(found)
     given = {target.assumes for target in found.targets.values() if target.value is not None}
     typer.echo(
-        f"{found.lists:,} lists of {found.queries:,} queries, {found.k} positions, {found.changes} changes found."
+        f"{found.lists:,} lists of {found.queries:,} queries, {found.k} positions, {found.changes_text}."
         + (f" Assumed: {'; '.join(sorted(given))}." if given else "")
     )
     for check in found.checks.checks:
@@ -241,7 +248,9 @@ def _values(estimate: Estimate) -> tuple[float | str, str]:
 
 
 def _ends(given: Estimate | Difference | None) -> str:
-    return "–" if given is None or given.low is None else f"{given.low:.4f} to {given.high:.4f}"
+    if given is None or given.low is None:
+        return "–"
+    return f"{given.low:.4f} to {given.high:.4f}{getattr(given, 'condition', '')}"
 
 
 def _ladder(target: TargetResult) -> None:

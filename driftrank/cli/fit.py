@@ -125,14 +125,14 @@ def fit(
         return _print_sql(models, bool(exact), dialect, table)
     _check(log, from_stats, drift, save_stats, out)
     if not overwrite:
-        check_target(out, models)
+        check_target(out, models, drift)
     options: dict[str, Any] = {"prior": _prior(prior), "per_query": per_query, "exact": exact}
     progress = False if quiet or json else None
     opened, statistics = _opened(log, columns, from_stats)
+    wanted = model if model.strip() == "all" else models
     if opened is None:
-        fitted = fit_statistics(statistics, models, progress=progress, **options)
+        fitted = fit_statistics(statistics, wanted, progress=progress, **options)
     else:
-        wanted = model if model.strip() == "all" else models
         fitted = fit_log(opened, wanted, holdout=holdout, device=device, address=address, progress=progress, **options)
     _save_statistics(fitted, save_stats)
     drifts = _drifts(opened, top, items, delta, options) if opened is not None and drift else []
@@ -201,6 +201,8 @@ def _show(fitted: FittedModels, target: Path, written: int, drifts: list[QueryDr
         show_json(fitted.summary() | ({"changes": changes, "confounded": confounded} if drifts else {}))
     elif not quiet:
         show_table(fitted.table())
+        for name, reason in fitted.left_out.items():
+            typer.echo(f"Left out: {name} ({reason}).")
         if fitted.evaluations:
             last = f"the last {fitted.held_out:,} of {fitted.lists:,} lists"
             lists = last if fitted.held_out else "the lists they were fitted to"

@@ -167,9 +167,11 @@ def _exploring(settings: ServerSettings) -> list[str]:
 
 def _listening(url: str, settings: ServerSettings) -> str:
     near = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+    pages = f"its live page is at {near}/, its API at {near}/docs"
     if settings.socket is not None:
         near = f"--unix-socket {settings.socket} http://localhost"
+        pages = "its live page is at /, its API at /docs"
     key = ' -H "Authorization: Bearer KEY"' if settings.admin_keys else ""
     body = '{"query": "shoes", "items": ["a", "b", "c"]}'
     path = f"{near}/v1/rankers/default/rank"
-    return f"driftrank listens on {url}, its API is at /docs; try: curl{key} {path} --json '{body}'"
+    return f"driftrank listens on {url}, {pages}; try: curl{key} {path} --json '{body}'"

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from driftrank.clickmodels.fitting.counts import ListCounts, PositionCounts
 from driftrank.clickmodels.fitting.em import FitOptions
-from driftrank.validation import check_choice, check_integer, check_known
+from driftrank.clickmodels.fitting.identified import NotIdentified, ranks_apart
+from driftrank.validation import check_choice, check_integer, check_known, on_instance
 
 if TYPE_CHECKING:
     from driftrank.clickmodels.fitting.fit import Fit
@@ -71,6 +72,8 @@ class ClickModel:
     exact_statistics: ClassVar[str] = ""
     #: True if a click depends on what was shown and clicked above it: rows without their lists do not suffice
     needs_lists: ClassVar[bool] = True
+    #: False if positions are examined apart from what stands above: only items at several positions tell how often
+    reads_down: ClassVar[bool] = True
 
     objective: str = "any"
 
@@ -104,6 +107,10 @@ class ClickModel:
         if not cls.statistics:
             raise ValueError(f"{cls.__name__}: cannot be fitted, it has no statistics")
         if not isinstance(log, (PositionCounts, ListCounts)):
+            if not hasattr(log, "has_positions"):
+                raise ValueError(
+                    f"log={log!r}: must be a log or its counts; driftrank.logs.open_log opens a file, and reads a table"
+                )
             cls.check_log(log)
         counts = log if isinstance(log, (PositionCounts, ListCounts)) else log.counts(cls.counts_for(fit_options.exact))
         kind = "lists" if isinstance(counts, ListCounts) else "positions" if counts.detailed else "ratios"
@@ -113,11 +120,19 @@ class ClickModel:
         if not len(counts):
             raise ValueError("log: holds no lists, so there is nothing to fit")
         if cls.shape and counts.longest == 1:
-            raise ValueError(
+            raise NotIdentified(
                 f"log: every list has one item and no position, so {', '.join(cls.shape)} of {cls.__name__} would mean "
                 "nothing; must have lists, or rows with their position (for PBM). CM, without parameters of ranks, can "
                 "be fitted"
             )
+        if not cls.reads_down and isinstance(counts, PositionCounts):
+            apart = ranks_apart(counts, fit_options.per_query)
+            if apart:
+                raise NotIdentified(
+                    f"log: no items were shown both at position{'s' * (len(apart) > 1)} {', '.join(map(str, apart))} "
+                    f"and, directly or through others, at position 1, so {', '.join(cls.shape)} of {cls.__name__} "
+                    "cannot be separated from attraction; must have items at several positions"
+                )
         return cls.estimate(counts, fit_options)
 
     @classmethod
@@ -159,6 +174,7 @@ class ClickModel:
     def kernels(self) -> ModelKernels:
         return ModelKernels(type(self).click, self.values[self.objective], self.optima[self.objective])
 
+    @on_instance("click model")
     def reward(self, attraction: Any, ranking: Any) -> float:
         """The value of showing the items at these indices, by the objective.
 
@@ -169,6 +185,7 @@ class ClickModel:
         alpha, items, m, work = self._given(attraction, ranking)
         return float(self.kernels().value(m, alpha, items, work))
 
+    @on_instance("click model")
     def best(self, attraction: Any, k: int) -> list[int]:
         """The best list of k items, as indices."""
         alpha = check_attraction(attraction)
@@ -177,6 +194,7 @@ class ClickModel:
         self.kernels().optimum(self.row(len(alpha), k), alpha, best, np.zeros(self.work_size(len(alpha), k)))
         return [int(a) for a in best]
 
+    @on_instance("click model")
     def simulate(self, attraction: Any, ranking: Any, key: int) -> list[int]:
         """The click vector of the user with the random key ``key`` (64 bits)."""
         alpha, items, m, _ = self._given(attraction, ranking)
@@ -185,6 +203,7 @@ class ClickModel:
         type(self).click(m, alpha, np.uint64(key), items, clicks)
         return [int(c) for c in clicks]
 
+    @on_instance("click model")
     def conditional(self, attraction: Any, ranking: Any, clicks: Any) -> list[float]:
         """The probability of the click or no click at every position, given those above it.
 
@@ -204,6 +223,7 @@ class ClickModel:
             b = float(type(self).after(m, alpha, k, a, b, c))
         return out
 
+    @on_instance("click model")
     def probability(self, attraction: Any, ranking: Any, clicks: Any) -> float:
         """The probability of a click vector.
 

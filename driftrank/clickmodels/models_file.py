@@ -85,6 +85,12 @@ def models_in(path: str | os.PathLike[str]) -> list[str]:
     return [name for name in click_models() if any(name in entry for entry in entries)]
 
 
+def has_changes(path: str | os.PathLike[str]) -> bool:
+    """True if a query of a file has changes of attraction."""
+    blocks = [values for entry in _content(path).values() if isinstance(entry, dict) for values in entry.values()]
+    return any(isinstance(values, dict) and values.get("changes") for values in blocks)
+
+
 def _content(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The object ``"queries"`` of a file."""
     name = os.fspath(path)

@@ -54,6 +54,7 @@ class PBM(ClickModel):
 
     statistics: ClassVar[str] = "positions"
     needs_lists: ClassVar[bool] = False
+    reads_down: ClassVar[bool] = False
     shape: ClassVar[Mapping[str, str]] = {"examination": RANK}
 
     objective: str = "clicks"

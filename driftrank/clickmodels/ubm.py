@@ -91,6 +91,7 @@ class UBM(ClickModel):
     [2, 1]
     """
 
+    reads_down: ClassVar[bool] = False
     statistics: ClassVar[str] = "positions"
     shape: ClassVar[Mapping[str, str]] = {"examination": PREVIOUS}
     first: ClassVar[float] = 0.0  # the belief: the rank of the last click, from 1

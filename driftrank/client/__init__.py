@@ -4,10 +4,10 @@ A page never fails because of the service. If nothing listens, as here, the item
 
 >>> from driftrank.client import Client
 >>> with Client("http://127.0.0.1:1") as client:
-...     ranking = client.rank("shoes", ["red", "blue", "green"], fallback=True)
+...     ranking = client.rank("shoes", ["red", "blue", "green"], k=2, fallback=True)
 ...     client.feedback(ranking.event_id, clicks=["blue"])
 >>> [item.id for item in ranking.items]
-['red', 'blue', 'green']
+['red', 'blue']
 
 The distribution ``driftrank-client`` (the folder ``client/``) ships the same files as the package ``driftrank_client``.
 Imports of other parts of driftrank are therefore relative, and limited to ``extras``, ``validation`` and ``wire``.

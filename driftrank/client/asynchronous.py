@@ -91,10 +91,10 @@ class AsyncClient(Core):
         ``Item(id, features, score)`` what is known of an item.
 
         With ``fallback`` the call returns within ``timeout``: if the service does not answer, the result is the
-        baseline (by default the items as given), as long as the ranker's lists as far as they are known, with an empty
-        event id. For a while after that the service is not asked at all, so that not every page waits. Feedback for a
-        fallback is not sent. The ranking that the service may still make is taken back in the background: it was not
-        shown.
+        baseline (by default the items as given) with an empty event id, as long as the ranker's lists: as answers have
+        shown, or as the client's ``k`` says. For a while after that the service is not asked at all, so that not every
+        page waits. Feedback for a fallback is not sent. The ranking that the service may still make is taken back in
+        the background: it was not shown.
         """
         route = route_of(self.name, query)
         request = RankRequest(
@@ -247,7 +247,7 @@ class AsyncClient(Core):
 
     async def ranker(self, name: str | None = None) -> RankerInfo:
         """Settings and counts of a ranker; by default of this client's."""
-        return await self._send(Call("GET", calls.ranker_path(self.name if name is None else name), RankerInfo))
+        return await self._ranker_info(Call("GET", calls.ranker_path(self.name if name is None else name), RankerInfo))
 
     async def put_ranker(self, name: str, settings: RankerSettings, *, discard: bool = False) -> RankerInfo:
         """Create a ranker, or replace its settings. A change that costs what it has learnt needs ``discard``.
@@ -255,12 +255,16 @@ class AsyncClient(Core):
         Waits for a policy that is compiled for the first time.
         """
         body = calls.encoded(settings, RankerSettings)
-        return await self._send(Call("PUT", calls.ranker_path(name) + _QUERY[discard], RankerInfo, body, long=True))
+        return await self._ranker_info(
+            Call("PUT", calls.ranker_path(name) + _QUERY[discard], RankerInfo, body, long=True)
+        )
 
     async def patch_ranker(self, name: str, changes: Mapping[str, Any], *, discard: bool = False) -> RankerInfo:
         """Change some settings of a ranker."""
         body = calls.encoded(dict(changes), dict[str, Any])
-        return await self._send(Call("PATCH", calls.ranker_path(name) + _QUERY[discard], RankerInfo, body, long=True))
+        return await self._ranker_info(
+            Call("PATCH", calls.ranker_path(name) + _QUERY[discard], RankerInfo, body, long=True)
+        )
 
     async def operations(
         self, name: str | None = None, *, before: int | None = None, limit: int = 100
@@ -277,7 +281,7 @@ class AsyncClient(Core):
     async def undo(self, number: int, name: str | None = None) -> RankerInfo:
         """Undo an operation on a ranker."""
         path = f"{calls.ranker_path(self.name if name is None else name)}/operations/{number}/undo"
-        return await self._send(Call("POST", path, RankerInfo, long=True))
+        return await self._ranker_info(Call("POST", path, RankerInfo, long=True))
 
     async def experiment(self, name: str | None = None) -> ExperimentState:
         """The arms of a ranker and their comparison; by default of this client's."""

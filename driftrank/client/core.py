@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from ..validation import check_integer
 from ..wire import (
     AFTER_HEADER,
     ROUTE_HEADER,
@@ -18,6 +19,7 @@ from ..wire import (
     Counted,
     Feedback,
     FeedbackResult,
+    RankerInfo,
     RankRequest,
     RankResponse,
     route_in,
@@ -84,6 +86,9 @@ class Core:
         sent is known to whichever node answers it next.
     ranker
         The ranker that ranks.
+    k
+        The ranker's ``k``: the length of a fallback before any answer has shown it. Without it, a fallback of a new
+        process whose service is down has all the items, unless the call has a ``k``.
     timeout, retries, deadline
         Seconds for one attempt, attempts after the first, and seconds for a call with all its attempts. A call is
         repeated if it cannot be sent, is not answered in time, or is answered by 429, 502, 503 or 504. The wait before
@@ -102,6 +107,7 @@ class Core:
         *,
         key: str | None = None,
         ranker: str = "default",
+        k: int | None = None,
         timeout: float = 2.0,
         retries: int = 3,
         deadline: float = 10.0,
@@ -113,7 +119,9 @@ class Core:
         self._rules = Rules(timeout, retries, deadline)
         self._outbox = Outbox(batch, flush_seconds, queue)
         self._breaker = Breaker()
-        self._k: int | None = None  # the ranker's, as far as answers have shown it
+        if k is not None:
+            check_integer("k", k, 1)
+        self._k = k  # the ranker's, as far as it is known
         self._fallbacks = Tally("the baseline was shown instead of an answer")
         urls = [url] if isinstance(url, str) else calls.listed("url", url)
         if not urls:
@@ -237,6 +245,13 @@ class Core:
         if request.k is None and first and len(answer.items) + len(request.excluded) < len(request.items):
             self._k = len(answer.items)
         return answer
+
+    async def _ranker_info(self, call: Call[RankerInfo]) -> RankerInfo:
+        """Send a call whose answer is a ranker, and note its k."""
+        info = await self._send(call)
+        if info.name == self.name:
+            self._k = info.settings.k
+        return info
 
     def _take_back(self, events: Iterable[str]) -> None:
         """Report in the background that rankings were not shown: silence must not count as no click."""

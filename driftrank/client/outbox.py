@@ -27,6 +27,7 @@ class Outbox:
         self.capacity = queue
         self.dropped = Tally("feedback was dropped")  #: the queue was full, or the service refused them
         self.outcomes: Counter[str] = Counter()  #: of the others
+        self._refused = Tally("feedback was sent, but not counted")
         self.abandoned = False  #: the client was closed before everything was sent
         self._waiting: deque[bytes] = deque()
         self._taken: list[bytes] = []
@@ -55,6 +56,9 @@ class Outbox:
     def sent(self, results: Sequence[FeedbackResult]) -> None:
         """The batch was counted."""
         self.outcomes.update(result.outcome for result in results)
+        for result in results:
+            if result.outcome in ("refused", "inactive", "orphan"):  # an error of the caller; sent alone, it is one
+                self._refused.add(1, f"event_id={result.event_id!r}: {result.detail}")
         self._finish()
 
     def failed(self, error: ServiceError) -> float:

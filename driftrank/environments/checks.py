@@ -46,6 +46,8 @@ def check_environment(environment: Environment) -> None:
     >>> from driftrank.environments import Stationary
     >>> check_environment(Stationary([[0.5, 0.2, 0.1]], k=2))
     """
+    if not isinstance(environment, Environment):
+        raise ValueError(f"environment={environment!r}: must be an environment object, such as Abrupt(queries, k=3)")
     if environment.traffic:
         raise ValueError(f"environment={type(environment).__name__}: must be one of single queries, not of traffic")
     for check in CHECKS.values():

@@ -139,6 +139,8 @@ class LearningToRank(Environment):
         if isinstance(data, str):
             data = letor.read(data, queries=self.n_queries, normalise=self.normalise)
         whole = letor.generate() if data is None else data
+        if not isinstance(whole, LetorData):
+            raise ValueError(f"data={data!r}: must be a file in the LETOR format, or what driftrank.letor.read returns")
         kept = whole.with_at_least(self.K)
         if not len(kept):
             longest = int(np.diff(whole.begins).max())

@@ -6,6 +6,7 @@ Each has a code, a verdict and a sentence. A failed one refuses the estimates wh
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -76,14 +77,17 @@ class LogChecks:
         return [Refusal(check.code, check.text) for check in bad]
 
 
-def check_log(rows: LogRows) -> LogChecks:
-    """Run all checks of a log."""
+def check_log(rows: LogRows, apart: Mapping[str, int] | None = None) -> LogChecks:
+    """Run all checks of a log; ``apart`` are lists that were left out, by reason."""
     labels = rows.labels
     shown = _shown(rows)
     found = [_propensities(rows, shown), *_kind(rows.kind), _fixed(rows, shown)]
     if rows.weighs and rows.kind == "conditional":
         found.append(_wrong_propensities(labels, rows))
     found += [_top_down(rows), _misfit(labels), _calibration(rows), _users(rows), _candidates(rows)]
+    if apart:
+        parts = ", ".join(f"{reason}: {count:,}" for reason, count in apart.items())
+        found.append(Check("left-out", None, f"Left out, and not part of any value: {parts}.", {"lists": dict(apart)}))
     return LogChecks(tuple(found))
 
 
@@ -160,11 +164,22 @@ def _fixed(rows: LogRows, shown: _Shown) -> Check:
     if not same and not certain:
         text = f"{1 - shown.single:.0%} of the lists are of queries whose list varied at the time."
         return Check("fixed-logging", None if math.isnan(shown.single) else True, text, numbers)
-    code = int(np.argmax(rows.lists_of))
-    text = (
-        f"Every visitor for {rows.queries[code]!r} saw the same list: clicks on it tell nothing of lists that were not"
-        " shown."
-    )
+    if same:
+        code = int(np.argmax(rows.lists_of))
+        text = (
+            f"Every visitor for {rows.queries[code]!r} saw the same list: clicks on it tell nothing of lists that were"
+            " not shown."
+        )
+        if shown.single < 1:
+            text = (
+                f"{shown.single:.0%} of the visitors saw the same list as the others for their query at the time:"
+                " clicks on it tell nothing of lists that were not shown."
+            )
+    else:
+        text = (
+            "All propensities are 1, as of lists that were not drawn: what differs between them was chosen for another"
+            " reason, so one list's users say nothing of another's."
+        )
     return Check("fixed-logging", False, text, numbers)
 
 
@@ -279,16 +294,21 @@ def _calibration(rows: LogRows) -> Check:
 
 
 def _users(rows: LogRows) -> Check:
-    if rows.users:
-        return Check("clusters", True, f"Users are the unit of intervals, in {rows.cells.buckets} buckets.")
-    text = "No column user: lists are taken as independent. Users who return make errors larger."
-    return Check("clusters", None, text)
+    missing = 1 - rows.with_user / rows.lists
+    numbers = {"without_user": missing}
+    if missing == 0:
+        text = f"Users are the unit of intervals, in {rows.cells.buckets} buckets."
+        return Check("clusters", True, text, numbers)
+    which = "No list names its user" if missing == 1 else f"{missing:.1%} of the lists do not name their user"
+    text = f"{which}: these are taken as independent. Users who return make errors larger."
+    return Check("clusters", None, text, numbers)
 
 
 def _candidates(rows: LogRows) -> Check:
-    if rows.offers:
+    if rows.with_candidates >= 0.99 * rows.lists:
         return Check("candidates", True, "Lists have their candidates.")
-    text = "No column candidates: all items that were shown for a query are taken as candidates of all its lists."
+    which = f"{1 - rows.with_candidates / rows.lists:.1%} of the lists do" if rows.with_candidates else "The log does"
+    text = f"{which} not name candidates: all items that were shown for the query are taken as theirs."
     return Check("candidates", None, text)
 
 

@@ -1,7 +1,9 @@
 """The empirical Bernstein mixture: a confidence sequence for rows that are not negative, which holds at every size.
 
 For weighted rewards (Howard et al., 2021; off-policy: Karampatziakis et al., 2021). It is about the running mean of the
-rows' conditional means, which may change with time, and is 2 to 4 times wider than the normal mixture.
+rows' conditional means given the rows before, which may change with time. It assumes that a row's mean does not depend
+on earlier rows of the same user: otherwise the rows must be sums over users, as in
+:meth:`driftrank.evaluation.sums.Scope.bernstein`.
 """
 
 from __future__ import annotations

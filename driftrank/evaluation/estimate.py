@@ -12,11 +12,11 @@ import numpy as np
 from driftrank.evaluation.base import Estimator, Floats
 from driftrank.evaluation.checks import LogChecks, Refusal
 from driftrank.evaluation.empirical_bernstein import empirical_bernstein_low
-from driftrank.evaluation.sequences import mixture_width
+from driftrank.evaluation.sequences import BUCKETS, LEAST_BUCKETS, PLANNED, mixture_width
 from driftrank.evaluation.special import t_quantile
 from driftrank.evaluation.sums import Replicates, Scope
 
-#: kinds of intervals: for one look, for looks at any time, and without assumptions about sizes
+#: kinds of intervals: for one look, for looks at any time, and for one look without assumptions about sizes
 INTERVALS = ("normal", "always-valid", "empirical-bernstein")
 
 #: effective lists below which there is no normal interval, and none at all
@@ -36,7 +36,7 @@ class Estimate:
     value: float | None = None
     low: float | None = None
     high: float | None = None
-    interval: str | None = None  #: the kind of the interval
+    interval: str | None = None  #: the kind of the interval; after "model, ", if it holds only if the model does
     error: float | None = None  #: the standard error
     grade: str | None = None  #: B: by lists that were shown; C: by a click model that passed its checks
     lists: int = 0
@@ -46,7 +46,13 @@ class Estimate:
     bounds: tuple[float, float] | None = None  #: by the click model, if items are hardly known
     chosen: str | None = None  #: the estimator that was chosen, of "auto": there is no interval
     left_to_model: float | None = None  #: mean weight that was left out, if weights are clipped: there is no interval
+    #: for intervals of differences; None if there is too little evidence for them
     replicates: Replicates | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def condition(self) -> str:
+        """Beside the interval: the condition under which it holds, if that is not what the grade B means."""
+        return " if the model holds" if self.assumes == "A3" and self.low is not None else ""
 
     def to_dict(self) -> dict[str, Any]:
         out: dict[str, Any] = {
@@ -81,6 +87,7 @@ class How:
     interval: str = "normal"
     objective: str = "any"
     decays: bool = False  #: True if old lists count less
+    planned: int = PLANNED  #: lists at which sequences are narrowest
 
 
 def estimate(
@@ -91,21 +98,26 @@ def estimate(
     refused = checks.refusals(estimator.assumes)
     if not scope.lists:
         return Estimate(**about, refused=(*refused, few(0, 0.0, 0.0)))
+    if scope.buckets() < LEAST_BUCKETS:
+        refused.append(few_users(scope))
     if not estimator.weighs:
         return _by_model(scope, estimator, refused, how, model, about)
     if any(refusal.code in ("no-propensities", "marginal-propensities", "list-propensities") for refusal in refused):
         return Estimate(**about, refused=tuple(refused))  # nothing else can be computed
-    weights, effective, largest = _weights(scope, estimator.assumes)
+    whole = estimator.assumes == "A0"
+    weights, effective, largest = scope.weights(whole), scope.effective(whole), scope.dominance(whole)
     about |= {"effective": effective, "mean_weight": weights.value}
     refused += overlap(weights, queries)
     thin = effective < ENOUGH or largest > _LARGEST
     # rewards times weights that are added up
-    bounded = estimator.assumes == "A1" and how.objective == "any" and not how.decays
-    if thin and not (bounded and effective >= LEAST):
+    bounded = not whole and how.objective == "any" and not how.decays
+    if thin and not (bounded and effective >= LEAST and how.interval != "always-valid"):
         refused.append(few(scope.lists, effective, largest))
     if refused:
         return Estimate(**about, refused=tuple(refused))
     found = scope.replicates(estimator)
+    if not math.isfinite(found.error):  # no list is left that tells of the last positions
+        return Estimate(**about, refused=(few(scope.lists, effective, largest),))
     if estimator.clipped:
         left = float(scope.columns[estimator.name][..., 1].sum() / scope.lists)
         return Estimate(**about, value=float(np.clip(found.value, 0, 1)), error=found.error, left_to_model=left)
@@ -115,23 +127,24 @@ def estimate(
     if kind == "empirical-bernstein":
         low, high = _bernstein(scope, 1 - how.level)
     else:
-        low, high = interval(found, scope.lists, kind, how.level)
+        low, high = interval(found, scope.lists, kind, how)
     ends = _clipped((found.value, low, high), how)
-    return Estimate(**about, **ends, interval=kind, error=found.error, grade="B", replicates=found)
+    trusted = None if thin else found
+    return Estimate(**about, **ends, interval=kind, error=found.error, grade="B", replicates=trusted)
 
 
-def interval(found: Replicates, lists: float, kind: str, level: float) -> tuple[float, float]:
+def interval(found: Replicates, lists: float, kind: str, how: How) -> tuple[float, float]:
     """The interval from values that leave out one bucket of users each."""
-    half = found.error * _errors(found, lists, lists, kind, level)
+    half = found.error * _errors(found, lists, kind, how)
     return found.value - half, found.value + half
 
 
-def _errors(found: Replicates, lists: float, planned: float, kind: str, level: float) -> float:
+def _errors(found: Replicates, lists: float, kind: str, how: How) -> float:
     """The half-width of an interval, or of a confidence sequence, in standard errors."""
     if kind == "normal":
-        return t_quantile(level, max(found.freedom, 1))
+        return t_quantile(how.level, max(found.freedom, 1))
     # rows of the standard deviation error * sqrt(lists) would have the same error
-    return math.sqrt(lists) * mixture_width(round(lists), round(planned), 1 - level)
+    return math.sqrt(lists) * mixture_width(round(lists), how.planned, 1 - how.level)
 
 
 def overlap(weights: Replicates, queries: Sequence[str] = ()) -> list[Refusal]:
@@ -161,18 +174,18 @@ def few(lists: float, effective: float, largest: float) -> Refusal:
     return Refusal("few", text, needs)
 
 
-def _weights(scope: Scope, assumes: str) -> tuple[Replicates, float, float]:
-    """Mean weight, effective lists, and the share of the largest weight: of prefixes, or of whole lists."""
-    if assumes == "A1":
-        total = scope.total("stopped")
-        return scope.weights(), scope.effective(), scope.largest / total if total else 1.0
-    return scope.full_weights(), scope.effective(whole=True), 0.0
+def few_users(scope: Scope) -> Refusal:
+    """The refusal for lists of too few users: they may be alike, and there is no error from so few."""
+    text = (
+        f"The lists are of too few users: they fill {scope.buckets()} of {BUCKETS} buckets, and {LEAST_BUCKETS} are"
+        " needed for an interval."
+    )
+    return Refusal("few-users", text)
 
 
 def _bernstein(scope: Scope, alpha: float) -> tuple[float, float]:
-    gains, gains_v, losses, losses_v = scope.bernstein()
-    low = empirical_bernstein_low(gains, gains_v, scope.lists, alpha / 2)
-    return low, 1 - empirical_bernstein_low(losses, losses_v, scope.lists, alpha / 2)
+    low, loss = (empirical_bernstein_low(*scope.bernstein(kind), alpha / 2) for kind in ("gains", "losses"))
+    return low, 1 - loss
 
 
 def _clipped(values: tuple[float, float, float], how: How) -> dict[str, Any]:
@@ -196,39 +209,40 @@ def _by_model(
     found = scope.replicates(estimator)
     error = math.sqrt(found.error**2 + model.variance)
     kind = "normal" if how.interval == "normal" else "always-valid"
-    half = error * _errors(found, scope.lists, scope.lists, kind, how.level)
+    half = error * _errors(found, scope.lists, kind, how)
     ends = _clipped((found.value, found.value - half, found.value + half), how)
-    return Estimate(**about, **ends, interval=kind, error=error, grade="C", replicates=found)
+    return Estimate(**about, **ends, interval=f"model, {kind}", error=error, grade="C", replicates=found)
 
 
 def _enough(scope: Scope, estimator: Estimator, window: slice) -> bool:
     """True if a normal interval may be given in some windows."""
-    return not estimator.weighs or scope.effective(estimator.assumes == "A0", window) >= ENOUGH
+    few = scope.buckets(window) < LEAST_BUCKETS
+    return not few and (not estimator.weighs or scope.effective(estimator.assumes == "A0", window) >= ENOUGH)
 
 
-def window_values(scope: Scope, estimator: Estimator, level: float) -> Floats:
-    """(window, 3) value and ends of each window by itself; NaN for windows with fewer than 100 effective lists."""
+def window_values(scope: Scope, estimator: Estimator, how: How) -> Floats:
+    """(window, 3) value and ends of each window by itself; NaN for windows with fewer than 100 effective lists, or of
+    too few users.
+    """
     rows = np.full((len(scope.common["lists"]), 3), np.nan)
     for n in range(len(rows)):
         window = slice(n, n + 1)
         if _enough(scope, estimator, window):
             found = scope.replicates(estimator, window)
-            rows[n] = found.value, *interval(found, float(scope.common["lists"][n].sum()), "normal", level)
+            rows[n] = found.value, *interval(found, float(scope.common["lists"][n].sum()), "normal", how)
     return rows
 
 
-def running_values(scope: Scope, estimator: Estimator, level: float) -> Floats:
+def running_values(scope: Scope, estimator: Estimator, how: How) -> Floats:
     """(looks, 4) after each window with lists: their number, the value so far, and the ends of the confidence sequence.
 
-    The sequence is narrowest at the end. Looks before an effective size of 100 are left out.
+    Looks before an effective size of 100 are left out.
     """
-    planned = scope.lists
     rows = []
     for window in scope.running():
         if not _enough(scope, estimator, window):
             continue
         lists = float(scope.common["lists"][window].sum())
         found = scope.replicates(estimator, window)
-        half = found.error * _errors(found, lists, planned, "always-valid", level)
-        rows.append((lists, found.value, found.value - half, found.value + half))
+        rows.append((lists, found.value, *interval(found, lists, "always-valid", how)))
     return np.array(rows).reshape(-1, 4)

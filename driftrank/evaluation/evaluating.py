@@ -14,6 +14,7 @@ from driftrank.evaluation.estimators.cascade_dr import CascadeDR
 from driftrank.evaluation.online import REPLAYS
 from driftrank.evaluation.result import Evaluation
 from driftrank.evaluation.rows import LogRows
+from driftrank.evaluation.sequences import PLANNED
 from driftrank.evaluation.session import LOGGED, Session
 from driftrank.evaluation.slope import AUTO, CANDIDATES
 from driftrank.evaluation.targets import Rankings, Target, read_target
@@ -44,6 +45,7 @@ def evaluate(
     interval: str = "normal",
     clip: float | None = None,
     level: float = 0.95,
+    planned: int = PLANNED,
     since: Any = None,
     half_life: Any = None,
     windows: int = 20,
@@ -61,8 +63,9 @@ def evaluate(
     Parameters
     ----------
     log
-        A log, or what :func:`driftrank.logs.open_log` opens. Lists of a service's holdout have no propensities, and are
-        left out.
+        A log, or what :func:`driftrank.logs.open_log` opens. Of a service's log, lists of the holdout without
+        propensities, pages after the first and lists with pinned items are left out
+        (:meth:`driftrank.logs.log.Log.evaluable`).
     targets
         Policies, as objects or specs; mappings from queries to rankings, or files of them (columns ``query`` and
         ``ranking``); ``"best-now"``, the most attractive items of each query since its last change.
@@ -82,13 +85,16 @@ def evaluate(
         (:func:`driftrank.evaluation.slope.slope`), for comparisons of estimators: there is no interval and no grade.
     interval
         ``"normal"``: for one look. ``"always-valid"``: for a number that is looked at while it grows.
-        ``"empirical-bernstein"``: the same without an assumption about sizes, and wider; for the objective "any" and
-        estimators by prefix, otherwise the one before.
+        ``"empirical-bernstein"``: for one look, without an assumption about sizes, and wider; for the objective "any"
+        and estimators by prefix, otherwise the one before.
     clip
         Of the estimator "dr": leave out corrections with a larger weight, for comparisons of estimators. The click
         model stands in for them; its error is unknown, so there is no interval and no grade.
     level
         Coverage of the intervals.
+    planned
+        The number of lists at which always-valid intervals are narrowest. Choose it before the first look, and give
+        the same at every look: intervals that are tuned to the present number do not hold at all looks together.
     since
         Only lists from this time on, or of the last time, such as ``"7d"``.
     half_life
@@ -125,26 +131,33 @@ def evaluate(
     check_known("estimator", estimator, (*known_estimators(), AUTO))
     check_number("level", level, 0.5, 1, open_high=True)
     candidates = _candidates(estimator, objective, clip)
+    check_integer("planned", planned, 1)
     check_integer("windows", windows, 1)
     check_integer("changes", changes, 0)
-    opened = (log if isinstance(log, Log) else open_log(log)).without_holdout()
+    whole = log if isinstance(log, Log) else open_log(log)
+    opened = whole.evaluable()
     kind = propensities or opened.propensities or "conditional"
     check_choice("propensities", kind, tuple(PROPENSITIES))
     if since is not None:
         try:
-            opened = opened.between(_since(opened, since))
+            begin = _since(opened, since)
+            whole, opened = whole.between(begin), opened.between(begin)
         except ValueError as error:  # it is called start there
             raise ValueError(f"since{str(error).removeprefix('start').removeprefix('since')}") from None
     wanted = [targets] if isinstance(targets, (str, os.PathLike, Policy, Mapping)) else list(targets)
     chosen = [read_target(given, opened, value_of) for given in wanted]
     _check_names(chosen, against)
     decay = None if half_life is None else _half_life(opened, half_life, interval, candidates, chosen)
-    how = How(level, interval, objective, decay is not None)
+    how = How(level, interval, objective, decay is not None, planned)
     with workers(device, address) as cluster:
+        apart = whole.set_apart()
+        if apart and not opened.count():
+            raise ValueError(f"{opened.source}: has no list to evaluate, only {', '.join(apart)}")
         positions = common_length(opened, k, cluster)
         drifts = drift(opened, top=changes) if changes else []
         with LogRows(opened, positions, objective, drifts, windows, kind, cluster, decay) as rows:
-            return Session(rows, check_log(rows), how, candidates, seed).evaluation(chosen, against, replay)
+            session = Session(rows, check_log(rows, apart), how, candidates, seed, changes)
+            return session.evaluation(chosen, against, replay)
 
 
 def _since(log: Log, since: Any) -> Any:

@@ -148,8 +148,9 @@ def _clicks(queues: _Queues, code: int, ranking: list[Any], t: int) -> list[int]
 
 def _as_shown(logged: LoggedList, items: list[Any], clicks: list[int]) -> LoggedList:
     return LoggedList(
-        logged.code, logged.segment, logged.now, logged.window, logged.bucket, logged.moment, items, clicks, None
-    )
+        logged.code, logged.segment, logged.now, logged.window, logged.bucket, logged.moment, items, clicks, None,
+        logged.candidates, logged.baseline,
+    )  # fmt: skip
 
 
 # -- lists ---------------------------------------------------------------------------------------------------------

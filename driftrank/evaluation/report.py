@@ -67,7 +67,7 @@ def write_evaluation_report(found: Evaluation, folder: str | os.PathLike[str], c
             [
                 ("Log", found.source),
                 ("Lists", f"{found.lists:,} of {found.queries:,} queries, {found.k} positions"),
-                ("Changes found", f"{found.changes:,}"),
+                ("Changes", found.changes_text),
                 ("Reward", "a click or none" if found.objective == "any" else "the number of clicks"),
             ]
         ),
@@ -86,9 +86,13 @@ def verdict(found: Evaluation, target: TargetResult) -> str:
     if now.value is None:
         codes = ", ".join(refusal.code for refusal in now.refused)
         return f"*{target.name}*: no value can be given{when} ({codes})."
-    ends = "no interval, as weights are clipped" if now.low is None else f"{now.low:.4f} to {now.high:.4f}"
+    ends = (
+        "no interval, as weights are clipped" if now.low is None else f"{now.low:.4f} to {now.high:.4f}{now.condition}"
+    )
     text = f"*{target.name}* would earn {now.value:.4f} clicks per list{when} ({ends})"
     difference = target.difference_now if found.changes else target.difference
+    if found.searched < found.queries and found.changes:
+        text += f", {found.changes_text},"
     if difference is not None:
         side = "more" if difference.low > 0 else "fewer" if difference.high < 0 else None
         what = "the logged lists" if difference.against == "logged" else difference.against
@@ -159,7 +163,7 @@ def _ladder(target: TargetResult) -> Table:
     rows = [
         (
             ASSUMPTIONS[each.assumes], key, "refused" if each.value is None else each.value,
-            "–" if each.low is None else f"{each.low:.4f} to {each.high:.4f}", each.grade or "–",
+            "–" if each.low is None else f"{each.low:.4f} to {each.high:.4f}{each.condition}", each.grade or "–",
             ", ".join(refusal.code for refusal in each.refused),
         )
         for key, each in sorted(target.ladder.items(), key=lambda entry: (entry[1].assumes, entry[0]))

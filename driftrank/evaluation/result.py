@@ -108,10 +108,23 @@ class Evaluation:
     objective: str
     logged: float  #: what the logged lists earned, per list
     logged_now: float  #: the same since the last change of each query
-    changes: int  #: found, of all queries
+    changes: int  #: found, in the queries that were searched
     checks: LogChecks
     targets: Mapping[str, TargetResult]
     level: float = 0.95
+    searched: int = 0  #: queries in which changes were looked for, the most frequent
+    searched_share: float = 0.0  #: of the lists, that are of these queries
+
+    @property
+    def changes_text(self) -> str:
+        """The number of changes, and where they were looked for: elsewhere, all lists count as since the last one."""
+        if not self.searched:
+            return "changes were not looked for"
+        found = f"{self.changes:,} changes found"
+        if self.searched == self.queries:
+            return found
+        share = f"{self.searched_share:.0%} of the lists"
+        return f"{found} in the {self.searched:,} most frequent queries ({share}); the others were not searched"
 
     def __getitem__(self, name: str) -> TargetResult:
         check_known("target", name, self.targets)
@@ -141,7 +154,8 @@ class Evaluation:
         return {
             "source": self.source, "lists": self.lists, "queries": self.queries, "k": self.k,
             "objective": self.objective, "level": self.level, "logged": self.logged, "logged_now": self.logged_now,
-            "changes": self.changes, "answered": self.answered,
+            "changes": self.changes, "changes_searched": self.searched,
+            "changes_searched_share": self.searched_share, "answered": self.answered,
             "checks": [check.to_dict() for check in self.checks.checks],
             "targets": [target.to_dict() for target in self.targets.values()],
         }  # fmt: skip

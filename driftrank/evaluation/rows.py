@@ -71,6 +71,7 @@ class LogRows(AbstractContextManager["LogRows"]):
         self.weighs = "propensities" in log.types
         self.users = "user" in log.types
         self.offers = "candidates" in log.types
+        self.baselines = "baseline" in log.types
         self.scan = Scan(log, cluster)
         self.connection = self.scan.connection
         self._number_queries(drifts)
@@ -87,8 +88,15 @@ class LogRows(AbstractContextManager["LogRows"]):
         import pyarrow as pa
 
         log = self.log
-        shown = f"SELECT query, time, {self._moment} AS moment FROM log_rows WHERE len(ranking) > 0"
-        ends = {"lists": "count(*)", "latest": "max(time)", "first": "min(moment)", "last": "max(moment)"}
+        user, offered = '"user"' if self.users else "NULL", "candidates" if self.offers else "NULL"
+        shown = (
+            f"SELECT query, time, {self._moment} AS moment, {user} AS who, {offered} AS offered FROM log_rows"
+            " WHERE len(ranking) > 0"
+        )
+        ends = {
+            "lists": "count(*)", "latest": "max(time)", "first": "min(moment)", "last": "max(moment)",
+            "users": "count(who)", "offers": "count(offered)",
+        }  # fmt: skip
         with self.scan.grouped(shown, ("query",), ends) as groups:
             found = self.connection.execute(f"SELECT * FROM {groups} ORDER BY query").fetchall()
         if not found:
@@ -96,6 +104,7 @@ class LogRows(AbstractContextManager["LogRows"]):
         self.queries = [query for query, *_ in found]
         self.lists_of = np.array([row[1] for row in found], np.int64)  #: by query
         self.lists = int(self.lists_of.sum())
+        self.with_user, self.with_candidates = (sum(int(row[at]) for row in found) for at in (5, 6))
         self._first, self._last = float(min(row[3] for row in found)), float(max(row[4] for row in found))
         self.code_of: Mapping[Any, int] = {query: code for code, query in enumerate(self.queries)}
         changes: list[list[Any]] = [[] for _ in self.queries]
@@ -132,22 +141,24 @@ class LogRows(AbstractContextManager["LogRows"]):
 
     def rows(self) -> str:
         """The SELECT of the rows: code, segment, now, time, moment (in seconds), win (the window), bucket, shown,
-        first, ranking, clicks, propensities, candidates.
+        first, ranking, clicks, propensities, candidates, baseline.
         """
         K, windows = self.k, self.cells.windows
         # a bucket must not depend on the clicks: hazards come from other buckets
         who = 'CASE WHEN "user" IS NULL THEN hash(file, row) ELSE hash("user") END' if self.users else "hash(file, row)"
         part = "CASE WHEN parts = 1 THEN 0 ELSE len(list_filter(changes, lambda c: c < time)) END"
         given = "propensities" if self.weighs else "CAST(NULL AS DOUBLE[])"
-        offered = f"CAST({'candidates' if self.offers else 'NULL'} AS {self.log.types['ranking']})"
+        items = self.log.types["ranking"]
+        offered = f"CAST({'candidates' if self.offers else 'NULL'} AS {items}) AS candidates"
+        offered += f", CAST({'baseline' if self.baselines else 'NULL'} AS {items}) AS baseline"
         if self.weighs and self.kind == "list":  # that of the list at its top, so that the product is right
             given = "[CASE WHEN i = 1 THEN propensities[1] ELSE 1.0 END FOR i IN range(1, len(ranking) + 1)]"
         return (
             f"SELECT code, begin + part AS segment, part = parts - 1 AS now, time, moment, ranking, clicks,"
-            f" propensities, candidates, {self.slice_of_time(windows)} AS win, bucket, shown,"
+            f" propensities, candidates, baseline, {self.slice_of_time(windows)} AS win, bucket, shown,"
             f" CASE WHEN f <= shown THEN f ELSE {K + 1} END AS first"
             f" FROM (SELECT code, begin, parts, {part} AS part, time, {self._moment} AS moment, ranking, clicks,"
-            f" {given} AS propensities, {offered} AS candidates,"
+            f" {given} AS propensities, {offered},"
             f" CAST({who} % {self.cells.buckets} AS INTEGER) AS bucket, least(len(ranking), {K}) AS shown,"
             f" list_min(clicks) AS f FROM log_rows JOIN numbered_queries USING (query) WHERE len(ranking) > 0)"
         )

@@ -13,6 +13,10 @@ from collections.abc import Sequence
 
 #: groups of users whose sums are kept apart, so that the lists of one user need not be independent
 BUCKETS = 200
+#: of these with lists, from which on there are intervals
+LEAST_BUCKETS = 50
+#: terms at which a sequence is narrowest, unless another number was chosen beforehand
+PLANNED = 20_000
 
 
 def mixture_width(t: int, planned: int, alpha: float = 0.05) -> float:

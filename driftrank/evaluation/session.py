@@ -10,7 +10,6 @@ import numpy as np
 from driftrank.evaluation.base import Estimator, known_estimators
 from driftrank.evaluation.checks import LogChecks, Refusal
 from driftrank.evaluation.estimate import (
-    ENOUGH,
     Estimate,
     How,
     Model,
@@ -27,8 +26,8 @@ from driftrank.evaluation.result import Difference, Evaluation, TargetResult
 from driftrank.evaluation.rows import LogRows
 from driftrank.evaluation.shadow import Shadow, best_now, frozen
 from driftrank.evaluation.slope import AUTO, slope
-from driftrank.evaluation.sums import Replicates, Sums
-from driftrank.evaluation.targets import Rankings, Target
+from driftrank.evaluation.sums import Sums
+from driftrank.evaluation.targets import VALUES, Rankings, Target
 
 #: the target that every log has: what was shown
 LOGGED = "logged"
@@ -47,10 +46,15 @@ class Session:
     ----------
     candidates
         The estimator of the values; or several, to choose one by :func:`driftrank.evaluation.slope.slope`.
+    searched
+        The number of queries, the most frequent, in which changes were looked for.
     """
 
-    def __init__(self, rows: LogRows, checks: LogChecks, how: How, candidates: Sequence[Estimator], seed: int) -> None:
+    def __init__(
+        self, rows: LogRows, checks: LogChecks, how: How, candidates: Sequence[Estimator], seed: int, searched: int = 0
+    ) -> None:
         self.rows, self.checks, self.how, self.candidates, self.seed = rows, checks, how, candidates, seed
+        self.searched = searched
         every = known_estimators() | {each.name: each for each in candidates}
         self.estimators = {
             name: each
@@ -60,6 +64,7 @@ class Session:
 
     def evaluation(self, targets: Sequence[Target], against: str | None, replay: str) -> Evaluation:
         rows = self.rows
+        searched = min(self.searched, len(rows.queries))
         found = {target.name: self.measure(target) for target in targets if target.value_of != "online"}
         results = {
             target.name: found[target.name].result(against, found)
@@ -69,16 +74,17 @@ class Session:
         }
         return Evaluation(
             rows.log.source, rows.lists, len(rows.queries), rows.k, self.how.objective,
-            *rows.logged[:2], rows.changes, self.checks, results, self.how.level,
+            *rows.logged[:2], rows.changes, self.checks, results, self.how.level, searched,
+            float(np.sort(rows.lists_of)[len(rows.queries) - searched :].sum() / rows.lists),
         )  # fmt: skip
 
     def measure(self, target: Target) -> _Measured:
         rows = self.rows
-        fixed: FixedTarget | None = None
         if target.policy is not None and target.value_of == "shadow":
             shadow = Shadow(rows, target.policy, self.seed)
             sums = Sums.of(shadow.batches(), self.estimators, rows.cells, len(rows.queries))
             shown = shadow.shown_lists()
+            fixed = rows.fixed_target([shadow.final])
         else:
             fixed = rows.fixed_target(self._lists(target))
             shown = rows.shown_lists(fixed)
@@ -105,10 +111,9 @@ class Session:
 class _Measured:
     """The sums of one target."""
 
-    def __init__(
-        self, session: Session, target: Target, sums: Sums, shown: ShownLists, fixed: FixedTarget | None
-    ) -> None:
-        self.session, self.target, self.sums, self.fixed = session, target, sums, fixed
+    def __init__(self, session: Session, target: Target, sums: Sums, shown: ShownLists, fixed: FixedTarget) -> None:
+        self.session, self.target, self.sums = session, target, sums
+        self.fixed = fixed  #: the target, or of a learner in the shadow the lists that it would show last
         labels, last = session.rows.labels, session.rows.last
         self.models = []
         for own in (shown, shown.only(last[shown.segment])):
@@ -165,7 +170,7 @@ class _Measured:
     def result(self, against: str | None, found: Mapping[str, _Measured]) -> TargetResult:
         session, whole = self.session, self.headline()
         now = self.headline(now=True) if session.rows.changes else whole
-        scope, level = self.sums.scope(False), session.how.level
+        scope, how = self.sums.scope(False), session.how
         given = whole.value is not None
         notes = []
         if whole.left_to_model is not None:
@@ -181,31 +186,33 @@ class _Measured:
                 " there are no propensities."
             )
         exploring: Exploration | None = None
-        if not given and self.fixed is not None and session.how.objective == "any":
+        if not given and session.how.objective == "any":
             exploring = best_exploration(session.rows, self.fixed)
         other = None if against is None or against == self.target.name else against
+        kinds = self.target.value_of, LOGGED if other is None or other == LOGGED else found[other].target.value_of
+        if kinds[0] != kinds[1] and {*kinds} <= {*VALUES}:
+            notes.append(
+                f"The difference mixes kinds of values: {kinds[0]} here, {kinds[1]} of {other}. A part of it is between"
+                " the kinds, not between the targets."
+            )
         ladder = {key: self.estimate(each) for key, each in known_estimators().items()}
         used = known_estimators()[whole.estimator] if whole.low is not None else None
         return TargetResult(
             self.target.name, self.target.value_of, whole, now, ladder,
             None if other is None else self._difference(whole, other, found, now=False),
             None if other is None else self._difference(now, other, found, now=True),
-            None if used is None else window_values(scope, used, level),
-            None if used is None or session.how.decays else running_values(scope, used, level),
+            None if used is None else window_values(scope, used, how),
+            None if used is None or how.decays else running_values(scope, used, how),
             exploring, tuple(notes),
         )  # fmt: skip
 
-    def _trusted(self, own: Estimate) -> Replicates | None:
-        """The values without one bucket each, if there are enough lists for an interval from them."""
-        return own.replicates if own.interval == self.session.how.interval or own.effective >= ENOUGH else None
-
     def _difference(self, own: Estimate, against: str, found: Mapping[str, _Measured], now: bool) -> Difference | None:
         now = now and bool(self.session.rows.changes)
-        mine = self._trusted(own)
-        other = self.sums.scope(now).rewards() if against == LOGGED else self._trusted(found[against].headline(now))
+        mine = own.replicates
+        other = self.sums.scope(now).rewards() if against == LOGGED else found[against].headline(now).replicates
         if mine is None or other is None:
             return None
         paired = mine.minus(other)
         kind = "normal" if self.session.how.interval == "normal" else "always-valid"
-        low, high = interval(paired, own.lists, kind, self.session.how.level)
+        low, high = interval(paired, own.lists, kind, self.session.how)
         return Difference(against, paired.value, low, high)

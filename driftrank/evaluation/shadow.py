@@ -20,7 +20,7 @@ from driftrank.evaluation.rows import LogRows
 from driftrank.kernels.rng import EVALUATION_RUN
 from driftrank.policies.base import Policy
 from driftrank.policies.learner.learner import Learner
-from driftrank.policies.learner.shared_model import SharedModel
+from driftrank.policies.learner.shared_model import Prior, SharedModel
 
 _BATCH = 8192
 #: what hazards keep of the past of their query, per list: they must follow changes that are not known yet
@@ -41,6 +41,7 @@ class LoggedList:
     clicks: list[int]  #: positions, from 1
     propensities: list[float] | None
     candidates: list[Any] | None = None  #: None: all items of the query
+    baseline: list[Any] | None = None  #: the top of the caller's order; None: it is unknown
 
     @property
     def first(self) -> int:
@@ -53,7 +54,7 @@ def in_order(rows: LogRows) -> Iterator[LoggedList]:
     k = rows.k
     cursor.execute(
         f"SELECT code, segment, now, win, bucket, moment, ranking[1:{k}], list_filter(clicks, lambda c: c <= shown),"
-        f" propensities[1:{k}], candidates FROM ({rows.rows()}) ORDER BY time, code, ranking, clicks"
+        f" propensities[1:{k}], candidates, baseline FROM ({rows.rows()}) ORDER BY time, code, ranking, clicks"
     )
     while found := cursor.fetchmany(_BATCH):
         for row in found:
@@ -71,6 +72,7 @@ class Learners:
         self.policy, self.rows, self.seed = policy, rows, seed
         self.shared = SharedModel(policy) if policy.shares else None
         self._learners: dict[int, Learner] = {}
+        self._orders: dict[int, list[Any]] = {}  # by query: all items, in the caller's order of the last list
 
     def of(self, code: int) -> Learner:
         """The learner of a query, whose candidates are all items that were shown for it."""
@@ -88,27 +90,46 @@ class Learners:
         learner = self.of(logged.code)
         how: dict[str, Any] = {"now": logged.moment}
         if self.shared is not None:
-            how["ordered"] = False
-        known = self.rows.labels.numbers[logged.code]
-        offered = [item for item in dict.fromkeys(logged.candidates or ()) if item in known]
-        if not offered:  # nothing is stated of what could have been shown
+            how["ordered"] = logged.baseline is not None
+        offered = self._offered(logged)
+        if not offered:  # nothing is stated of what could have been shown, and in which order
             return learner.rank(**how)
         return learner.rank(offered, k=min(self.rows.k, len(offered)), **how)
+
+    def _offered(self, logged: LoggedList) -> list[Any]:
+        """The candidates, in the caller's order as far as that is known; empty if nothing is."""
+        known = self.rows.labels.numbers[logged.code]
+        offered = dict.fromkeys(item for item in logged.candidates or () if item in known)
+        if self.shared is None or logged.baseline is None:
+            return list(offered)
+        offered = offered or dict.fromkeys(known)
+        return list(dict.fromkeys([*(item for item in logged.baseline if item in offered), *offered]))
 
     def greedy(self, code: int) -> list[Any]:
         """The list with the largest estimates, without exploration."""
         learner = self.of(code)
-        return learner.greedy(ordered=False) if self.shared is not None else learner.greedy()
+        if self.shared is None:
+            return learner.greedy()
+        order = self._orders.get(code)
+        return learner.greedy(order, ordered=order is not None)
 
     def learn(self, shown: LoggedList) -> None:
         learner = self.of(shown.code)
         ranking: Sequence[Any] = shown.items
         if self.shared is not None:
-            prior = learner.prior(shown.items, ordered=False)
-            ranking = learner.adopt(shown.items, now=shown.moment, prior=prior)
+            ranking = learner.adopt(shown.items, now=shown.moment, prior=self._prior(learner, shown))
         clicks = np.zeros(len(shown.items), np.int8)
         clicks[np.array(shown.clicks, int) - 1] = 1
         learner.update(ranking, clicks, now=shown.moment)
+
+    def _prior(self, learner: Learner, shown: LoggedList) -> Prior:
+        """Of the items shown, whose places are those in the caller's order."""
+        if shown.baseline is None:
+            return learner.prior(shown.items, ordered=False)
+        order = list(dict.fromkeys([*self._offered(shown), *shown.items]))
+        self._orders[shown.code] = list(dict.fromkeys([*order, *self.rows.labels.numbers[shown.code]]))
+        at = {item: n for n, item in enumerate(order)}
+        return learner.prior(order, ordered=True).at(np.array([at[item] for item in shown.items]))
 
 
 class _Hazards:
@@ -138,6 +159,7 @@ class Shadow:
     policy: Policy
     seed: int = 0
     lists: list[ShownLists] = field(default_factory=list)  #: what it would have shown, after :meth:`batches`
+    final: dict[Any, list[Any]] = field(default_factory=dict)  #: likewise, the last list of each query
 
     def batches(self) -> Iterator[Batch]:
         rows, k = self.rows, self.rows.k
@@ -147,6 +169,7 @@ class Shadow:
             wanted = learners.rank(shown)
             numbers = rows.labels.numbers[shown.code]
             items = [numbers[item] for item in wanted[: len(shown.items)]]
+            self.final[rows.queries[shown.code]] = list(wanted)
             matched = 0
             while matched < len(items) and shown.items[matched] == wanted[matched]:
                 matched += 1

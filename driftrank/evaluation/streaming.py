@@ -15,24 +15,28 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from driftrank.evaluation.empirical_bernstein import empirical_bernstein_low
-from driftrank.evaluation.sequences import mixture_width
+from driftrank.evaluation.sequences import PLANNED, mixture_width
 from driftrank.validation import check_choice, check_integer, check_number
 
 #: kinds of sequences
 KINDS = ("normal-mixture", "empirical-bernstein")
 
+#: effective rows from which on the normal mixture has an interval
+_ENOUGH = 100
+
 
 class Sequence:
-    """A confidence sequence for the running mean of a stream of numbers.
+    r"""A confidence sequence for the running mean of a stream of numbers.
 
     Parameters
     ----------
     kind
-        ``"normal-mixture"``: rows of any range; looks count from the 100th effective row on.
+        ``"normal-mixture"``: rows of any range; before the 100th effective row, :math:`(\sum |x|)^2 / \sum x^2`, its
+        ends are infinite.
         ``"empirical-bernstein"``: rows that are not negative, such as weighted rewards; only their lower end, unless
         the second argument of :meth:`add` has the weighted losses, whose mean is 1 minus that of the rewards.
     planned
-        The number of rows at which the normal mixture is to be narrowest; by default that at the first look.
+        The number of rows at which the normal mixture is to be narrowest, chosen before the first look.
 
     Examples
     --------
@@ -42,11 +46,10 @@ class Sequence:
     (0.639379274, 0.960620726)
     """
 
-    def __init__(self, alpha: float = 0.05, kind: str = "normal-mixture", planned: int | None = None) -> None:
+    def __init__(self, alpha: float = 0.05, kind: str = "normal-mixture", planned: int = PLANNED) -> None:
         check_number("alpha", alpha, 0, 1, open_low=True, open_high=True)
         check_choice("kind", kind, KINDS)
-        if planned is not None:
-            check_integer("planned", planned, 1)
+        check_integer("planned", planned, 1)
         self.alpha, self.kind, self.planned = alpha, kind, planned
         self.lists = 0
         self._rows, self._losses = _Guessed(), _Guessed()
@@ -63,7 +66,7 @@ class Sequence:
         return self
 
     def interval(self) -> tuple[float, float]:
-        """The interval now; infinite before the first row."""
+        """The interval now; infinite as long as there are too few rows."""
         rows, t = self._rows, self.lists
         if not t:
             return -math.inf, math.inf
@@ -72,8 +75,8 @@ class Sequence:
             if self._losses.lists < t:
                 return low, math.inf
             return low, 1 - empirical_bernstein_low(self._losses.total, self._losses.v, t, self.alpha / 2)
-        if self.planned is None:
-            self.planned = t
+        if rows.absolute**2 < _ENOUGH * rows.squares or not rows.squares:
+            return -math.inf, math.inf
         mean = rows.total / t
         half = math.sqrt(max(rows.squares / t - mean**2, 0.0)) * mixture_width(t, self.planned, self.alpha)
         return mean - half, mean + half
@@ -83,7 +86,7 @@ class _Guessed:
     """Sums of rows, and their squared distances from the mean of the rows before them (of 1/2 and these)."""
 
     def __init__(self) -> None:
-        self.lists, self.total, self.squares, self.v = 0, 0.0, 0.0, 0.0
+        self.lists, self.total, self.absolute, self.squares, self.v = 0, 0.0, 0.0, 0.0, 0.0
 
     def add(self, rows: np.ndarray) -> None:
         if not len(rows):
@@ -94,4 +97,5 @@ class _Guessed:
         self.v += float(((rows - guess) ** 2).sum())
         self.lists += len(rows)
         self.total += float(rows.sum())
+        self.absolute += float(np.abs(rows).sum())
         self.squares += float((rows**2).sum())

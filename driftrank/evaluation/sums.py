@@ -23,7 +23,7 @@ class Sums:
     cells: Cells
     columns: dict[str, Floats]  #: by name of the estimator: (now, window, bucket, m)
     common: dict[str, Floats]  #: (now, window, bucket)
-    largest: Floats  #: (now,) the largest stopped weight of a list
+    largest: Floats  #: (now, 2) the largest weight of a list, down to its first click and whole
     by_query: Floats  #: (2, query) lists, sum of stopped weights
     rows: int = 0  #: of all batches
     undefined: int = 0  #: those that do not count, since the target's list was not possible
@@ -33,7 +33,7 @@ class Sums:
         """Add up batches."""
         columns: dict[str, Floats] = {}
         common = {name: np.zeros(cells.count) for name in _COMMON}
-        largest, by_query = np.zeros(2), np.zeros((2, queries))
+        largest, by_query = np.zeros((2, 2)), np.zeros((2, queries))
         count = undefined = 0
         for batch in batches:
             for key, estimator in estimators.items():
@@ -44,8 +44,8 @@ class Sums:
                 common[name] += added(batch.cell, rows, cells.count)
             now = batch.cell >= cells.count // 2
             for side in range(2):
-                own = batch.stopped[now == bool(side)]
-                largest[side] = max(largest[side], own.max(initial=0.0))
+                weights = np.column_stack([batch.stopped, batch.weight[:, -1]])[now == bool(side)]
+                largest[side] = np.maximum(largest[side], weights.max(axis=0, initial=0.0))
             count += len(batch.lists)
             undefined += int((batch.lists == 0).sum())
             by_query[0] += added(batch.query, batch.lists, queries)
@@ -70,7 +70,7 @@ class Sums:
         return Scope(
             {key: value[sides].sum(axis=0) for key, value in self.columns.items()},
             {key: value[sides].sum(axis=0) for key, value in self.common.items()},
-            float(self.largest[sides].max()),
+            self.largest[sides].max(axis=0),
         )
 
 
@@ -80,7 +80,7 @@ class Scope:
 
     columns: dict[str, Floats]
     common: dict[str, Floats]
-    largest: float
+    largest: Floats  #: (2,) the largest weight of a list, down to its first click and whole
 
     def total(self, name: str) -> float:
         return float(self.common[name].sum())
@@ -106,33 +106,38 @@ class Scope:
         """The mean reward of the logged lists, likewise."""
         return _means(self.common["reward"][window].sum(axis=0), self.common["lists"][window].sum(axis=0))
 
-    def weights(self) -> Replicates:
-        """The mean weight down to the first click, likewise; 1 if the target's lists were shown as often as stated."""
-        return _means(self.common["stopped"].sum(axis=0), self.common["lists"].sum(axis=0))
-
-    def full_weights(self) -> Replicates:
-        """The mean weight of whole lists, likewise."""
-        return _means(self.common["full"].sum(axis=0), self.common["lists"].sum(axis=0))
+    def weights(self, whole: bool = False) -> Replicates:
+        """The mean weight down to the first click, or of whole lists, likewise; 1 if the target's lists were shown as
+        often as stated.
+        """
+        return _means(self.common["full" if whole else "stopped"].sum(axis=0), self.common["lists"].sum(axis=0))
 
     def running(self) -> list[slice]:
         """Windows from the first on to each that has lists."""
         counts = self.common["lists"].sum(axis=1)
         return [slice(0, n + 1) for n in range(len(counts)) if counts[n] > 0]
 
-    def bernstein(self) -> tuple[float, float, float, float]:
-        """Sums of weighted rewards and losses, each with the sum of squared distances from its guesses.
+    def buckets(self, window: slice = slice(None)) -> int:
+        """The number of buckets with lists; in some windows."""
+        return int((self.common["lists"][window].sum(axis=0) > 0).sum())
 
-        A guess is made from earlier windows: of 1/2 as one list, and the lists before.
+    def dominance(self, whole: bool = False) -> float:
+        """The share of all weights that one list has at most."""
+        total = self.total("full" if whole else "stopped")
+        return float(self.largest[int(whole)]) / total if total else 1.0
+
+    def bernstein(self, kind: str) -> tuple[float, float, float]:
+        """The sum of weighted ``"gains"`` or ``"losses"``, the sum of their squared distances from guesses, and the
+        number of lists, in units of the lists of the largest bucket.
+
+        Terms are buckets of users, which are independent where the lists of one user are not. The guess of a bucket is
+        made from the buckets before, of 1/2 as one list, and their lists; it is at most 1 in these units.
         """
-        out = []
-        lists = self.common["lists"].sum(axis=1)
-        for kind in ("gain", "loss"):
-            sums = self.common["gains" if kind == "gain" else "losses"].sum(axis=1)
-            squares = self.common[f"{kind}_squares"].sum(axis=1)
-            guess = np.minimum((0.5 + np.cumsum(sums) - sums) / (1 + np.cumsum(lists) - lists), 1.0)
-            v = float((squares - 2 * guess * sums + guess**2 * lists).sum())
-            out += [float(sums.sum()), v]
-        return out[0], out[1], out[2], out[3]
+        lists = self.common["lists"].sum(axis=0)
+        unit, sums = lists.max(), self.common[kind].sum(axis=0)
+        guess = np.minimum((0.5 + np.cumsum(sums) - sums) / (1 + np.cumsum(lists) - lists), 1.0)
+        v = float((((sums - guess * lists) / unit) ** 2).sum())
+        return float(sums.sum() / unit), v, float(lists.sum() / unit)
 
 
 @dataclass(frozen=True, eq=False)

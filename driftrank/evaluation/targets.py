@@ -44,6 +44,8 @@ def read_target(given: str | os.PathLike[str] | Policy | Rankings, log: Log, val
         return Target(given.spec, value_of, policy=given)
     if isinstance(given, Mapping):
         return Target("rankings", "lists", rankings=_typed(given, log))
+    if not isinstance(given, str | os.PathLike):
+        raise ValueError(f"targets={given!r}: must be policies, their specs, rankings, files of these, or {BEST_NOW!r}")
     text = os.fspath(given)
     if text == BEST_NOW:
         return Target(text, "frozen")

@@ -29,7 +29,8 @@ from driftrank.validation import check_integer, check_known
 class _Dialect(NamedTuple):
     """The parts that are specific to a database."""
 
-    bucket: str  #: from 0, by user
+    hash: str  #: of users, or of queries and times, as an integer
+    bucket: str  #: from 0, of such an integer
     element: str  #: of an array, at position k from 1 (k0 from 0)
     length: str  #: of an array
     first: str  #: the smallest of clicks, NULL for none
@@ -38,20 +39,23 @@ class _Dialect(NamedTuple):
 
 
 _DIALECTS: Mapping[str, _Dialect] = {
-    "duckdb": _Dialect("CAST(HASH(log.user) % {n} AS INTEGER)", "{array}[{k}]", "LEN({array})", "LIST_MIN(clicks)"),
+    "duckdb": _Dialect(
+        "HASH({0})", "CAST({hash} % {n} AS INTEGER)", "{array}[{k}]", "LEN({array})", "LIST_MIN(clicks)"
+    ),
     "spark": _Dialect(
-        "PMOD(XXHASH64(log.user), {n})", "TRY_ELEMENT_AT({array}, {k})", "SIZE({array})", "ARRAY_MIN(clicks)"
+        "XXHASH64({0})", "PMOD({hash}, {n})", "TRY_ELEMENT_AT({array}, {k})", "SIZE({array})", "ARRAY_MIN(clicks)"
     ),
     "bigquery": _Dialect(
-        "MOD(MOD(FARM_FINGERPRINT(CAST(log.user AS STRING)), {n}) + {n}, {n})", "{array}[SAFE_OFFSET({k0})]",
-        "ARRAY_LENGTH({array})", "(SELECT MIN(c) FROM UNNEST(clicks) AS c)",
+        "FARM_FINGERPRINT(TO_JSON_STRING(STRUCT({0})))", "MOD(MOD({hash}, {n}) + {n}, {n})",
+        "{array}[SAFE_OFFSET({k0})]", "ARRAY_LENGTH({array})", "(SELECT MIN(c) FROM UNNEST(clicks) AS c)",
     ),
     "snowflake": _Dialect(
-        "MOD(MOD(HASH(log.user), {n}) + {n}, {n})", "{array}[{k0}]", "ARRAY_SIZE({array})", "ARRAY_MIN(clicks)::INT",
-        "{}::VARCHAR", "{}::DOUBLE",
+        "HASH({0})", "MOD(MOD({hash}, {n}) + {n}, {n})", "{array}[{k0}]", "ARRAY_SIZE({array})",
+        "ARRAY_MIN(clicks)::INT", "{}::VARCHAR", "{}::DOUBLE",
     ),
     "clickhouse": _Dialect(
-        "cityHash64(log.user) % {n}", "{array}[{k}]", "LENGTH({array})", "IF(EMPTY(clicks), NULL, arrayMin(clicks))"
+        "cityHash64({0})", "{hash} % {n}", "{array}[{k}]", "LENGTH({array})",
+        "IF(EMPTY(clicks), NULL, arrayMin(clicks))",
     ),
 }  # fmt: skip
 
@@ -59,6 +63,9 @@ DIALECTS = tuple(_DIALECTS)
 
 #: sums that the statement returns besides those by position
 _SUMS = ("lists", "reward", "gains", "gain_squares", "losses", "loss_squares", "full_reward", "full", "full_squares")
+
+#: the largest weights
+_LARGEST = ("largest", "largest_full")
 
 
 def print_sql(k: int, dialect: str = "duckdb", table: str = "log", target: str = "target") -> str:
@@ -71,7 +78,7 @@ def print_sql(k: int, dialect: str = "duckdb", table: str = "log", target: str =
     dialect
         ``"duckdb"``, ``"spark"``, ``"bigquery"``, ``"snowflake"`` or ``"clickhouse"``.
     table
-        The log: columns query, ranking, clicks, propensities (arrays) and user.
+        The log: columns query, time, ranking, clicks, propensities (arrays) and user, which may be NULL.
     target
         The lists: columns query and ranking, one row per query.
 
@@ -104,10 +111,16 @@ def _shown(parts: _Dialect, k: int, table: str) -> str:
     items = [f"{_element(parts, 'ranking', j, parts.text)} AS a{j}" for j in range(1, k + 1)]
     chances = [f"{_element(parts, 'propensities', j, parts.number)} AS p{j}" for j in range(1, k + 1)]
     columns = [
-        "query", f"{parts.bucket.format(n=BUCKETS)} AS bucket", f"{parts.length.format(array='ranking')} AS length",
+        "query", f"{_bucket(parts)} AS bucket", f"{parts.length.format(array='ranking')} AS length",
         f"{parts.first} AS click", *items, *chances,
     ]  # fmt: skip
     return f"SELECT{_listed(columns)}\nFROM {table} AS log\nWHERE {parts.length.format(array='ranking')} > 0"
+
+
+def _bucket(parts: _Dialect) -> str:
+    """Of the user; lists without one are taken as independent. It must not depend on the clicks."""
+    user, place = parts.hash.format("log.user"), parts.hash.format("log.query, log.time")
+    return parts.bucket.format(hash=f"CASE WHEN log.user IS NULL THEN {place} ELSE {user} END", n=BUCKETS)
 
 
 def _wanted(parts: _Dialect, k: int, target: str) -> str:
@@ -176,7 +189,8 @@ def _totals(k: int) -> str:
     sums = {
         "lists": "COUNT(*)", "reward": "SUM(r)", "gains": "SUM(s * r)", "gain_squares": "SUM(s * s * r)",
         "losses": "SUM(s * (1 - r))", "loss_squares": "SUM(s * s * (1 - r))", "full_reward": f"SUM(w{k} * r)",
-        "full": f"SUM(w{k})", "full_squares": f"SUM(w{k} * w{k})", "largest": "MAX(s)", "dr": "SUM(psi)",
+        "full": f"SUM(w{k})", "full_squares": f"SUM(w{k} * w{k})", "largest": "MAX(s)", "largest_full": f"MAX(w{k})",
+        "dr": "SUM(psi)",
     }  # fmt: skip
     for j in range(1, k + 1):
         sums[f"at_risk{j}"] = f"SUM(CASE WHEN f >= {j} THEN w{j} ELSE 0.0 END)"
@@ -214,7 +228,7 @@ def read_sums(path: str | os.PathLike[str]) -> Sums:
             raise ValueError(f"{name}: cannot be read ({str(error).strip().splitlines()[0]})") from None
     k = sum(column.startswith("clicked") for column in got)
     by_position = [f"{kind}{j}" for j in range(1, k + 1) for kind in ("at_risk", "clicked")]
-    missing = [column for column in ("bucket", *_SUMS, "largest", "dr", *by_position) if column not in got]
+    missing = [column for column in ("bucket", *_SUMS, *_LARGEST, "dr", *by_position) if column not in got]
     if missing or not k:
         raise ValueError(f"{name}: must be the output of the printed SQL; it has no column {missing[0]}")
     bucket = np.asarray(got["bucket"], np.int64)
@@ -240,7 +254,8 @@ def read_sums(path: str | os.PathLike[str]) -> Sums:
     }  # fmt: skip
     common = {key: shaped(column(key))[..., 0] for key in _SUMS if key != "full_reward"}
     common["stopped"] = common["gains"] + common["losses"]
-    largest = np.array([0.0, float(np.max(np.asarray(got["largest"], np.float64)))])
+    largest = np.zeros((2, 2))
+    largest[1] = [np.max(np.asarray(got[name], np.float64)) for name in _LARGEST]
     return Sums(cells, columns, common, largest, np.zeros((2, 0)))
 
 

@@ -14,6 +14,7 @@ from driftrank.clickmodels import ClickModel, models_file
 from driftrank.clickmodels.fitting.counts import ListCounts
 from driftrank.clickmodels.fitting.evaluation import Evaluation
 from driftrank.clickmodels.fitting.fit import Fit
+from driftrank.clickmodels.fitting.identified import NotIdentified
 from driftrank.clickmodels.registry import click_model, click_models
 from driftrank.logs.changes import QueryDrift
 from driftrank.logs.count.aggregation_sql import COLUMNS
@@ -43,6 +44,11 @@ class FittedModels:
     counting: float  #: seconds spent on counting
     statistics: dict[str, Statistics]  #: by kind
     sample: ListCounts | None = field(default=None, repr=False)  #: lists, for figures
+    left_out: dict[str, str] = field(default_factory=dict)  #: of all models, those that cannot be fitted, and why
+
+    def __repr__(self) -> str:
+        compared = f", compared on {self.held_out:,}" if self.held_out else ""
+        return f"<{', '.join(self.fits)} fitted to {self.lists:,} lists{compared}>\n{self.table()}"
 
     @property
     def best(self) -> str | None:
@@ -112,7 +118,8 @@ class FittedModels:
                 "converged": self.fits[name].converged,
                 "seconds": round(self.seconds[name], 3),
             }
-        return {"lists": self.lists, "held_out": self.held_out, "best": self.best, "ties": self.ties, "models": models}
+        about = {"lists": self.lists, "held_out": self.held_out, "best": self.best, "ties": self.ties, "models": models}
+        return about | ({"left_out": self.left_out} if self.left_out else {})
 
     def ranked(self) -> list[str]:
         """Models from best to worst; in the given order if they were not compared."""
@@ -165,11 +172,12 @@ def fit_log(
         Of :meth:`~driftrank.clickmodels.ClickModel.fit`: ``prior``, ``per_query``, ``exact``, ... If ``exact`` is None,
         all models are fitted by maximum likelihood if they are compared; otherwise DCM and SDBN by their closed forms.
     """
+    _check_log_is_open(log)
     chosen = models_of(models)
     check_number("holdout", holdout, 0, 1, open_high=True)
     if log.has_positions():  # lists, on which models are compared, are not known
         holdout = 0
-        chosen = [cls for cls in chosen if str(models).strip() != "all" or not cls.needs_lists]
+        chosen = [cls for cls in chosen if not _all(models) or not cls.needs_lists]
         for cls in chosen:
             cls.check_log(log)
     if options.get("exact") is None:
@@ -189,7 +197,7 @@ def fit_log(
         by_kind = {kind: [part.to(kind) for part in counted] for kind in kinds}
         counting = time.perf_counter() - begin
         bar.advance("counting", 1, counted=False)
-        return _fitted(chosen, by_kind, sample, log.count(), counting, bar, options)
+        return _fitted(chosen, by_kind, sample, log.count(), counting, bar, options, _all(models))
 
 
 def fit_statistics(
@@ -223,7 +231,7 @@ def fit_statistics(
     sample = _lists(merged["lists"]) if "lists" in merged else None
     lists = int(sample.lists.sum()) if sample is not None else 0
     with chosen_progress(progress, {cls.__name__: 1 for cls in chosen}) as bar:
-        return _fitted(chosen, counted, sample, lists, 0.0, bar, options)
+        return _fitted(chosen, counted, sample, lists, 0.0, bar, options, _all(models))
 
 
 def _fitted(
@@ -234,23 +242,47 @@ def _fitted(
     counting: float,
     bar: Progress,
     options: dict[str, Any],
+    some: bool,
 ) -> FittedModels:
+    """``some``: models that cannot be fitted are left out, unless it is all of them."""
     earlier = {kind: parts[0].counts() for kind, parts in counted.items()}
     merged = {kind: merge(parts) for kind, parts in counted.items()}
     whole = {k: merged[k].counts() if len(parts) > 1 else earlier[k] for k, parts in counted.items()}
     fits, evaluations, seconds = {}, {}, {}
+    left_out: dict[str, NotIdentified] = {}
     for cls in chosen:
         name = cls.__name__
         kind = cls.counts_for(bool(options.get("exact")))
         begin = time.perf_counter()
-        fits[name] = cls.fit(whole[kind], **options)
-        seconds[name] = time.perf_counter() - begin
+        try:
+            fit = cls.fit(whole[kind], **options)
+            taken = time.perf_counter() - begin
+            apart = (
+                cls.fit(earlier[kind], **options) if sample is not None and earlier[kind] is not whole[kind] else fit
+            )
+        except NotIdentified as error:
+            if not some:
+                raise
+            left_out[name] = error
+            continue
+        fits[name], seconds[name] = fit, taken
         if sample is not None:
-            apart = cls.fit(earlier[kind], **options) if earlier[kind] is not whole[kind] else fits[name]
             evaluations[name] = apart.evaluate(sample)
         bar.advance(name, 1, counted=False)
     held_out = int(sample.lists.sum()) if sample is not None and any(len(p) > 1 for p in counted.values()) else 0
-    return FittedModels(fits, lists, held_out, evaluations, seconds, counting, merged, sample)
+    if not fits:
+        raise next(iter(left_out.values()))
+    reasons = {name: str(error).removeprefix("log: ") for name, error in left_out.items()}
+    return FittedModels(fits, lists, held_out, evaluations, seconds, counting, merged, sample, reasons)
+
+
+def _all(models: str | Iterable[str]) -> bool:
+    return isinstance(models, str) and models.strip() == "all"
+
+
+def _check_log_is_open(log: Any) -> None:
+    if not isinstance(log, Log):
+        raise ValueError(f"log={log!r}: must be a log; driftrank.logs.open_log opens a file, and reads a table")
 
 
 def _split(log: Log, holdout: float) -> tuple[Log, Log]:
@@ -266,8 +298,8 @@ def _lists(statistics: Statistics) -> ListCounts:
     return counts
 
 
-def check_target(path: str | os.PathLike[str], models: Sequence[str]) -> None:
-    """Check that writing these models to a file loses no others."""
+def check_target(path: str | os.PathLike[str], models: Sequence[str], changes: bool = False) -> None:
+    """Check that writing these models to a file loses no others, and no changes unless new ones are written."""
     if not os.path.exists(path):
         return
     try:
@@ -276,6 +308,11 @@ def check_target(path: str | os.PathLike[str], models: Sequence[str]) -> None:
         raise ValueError(
             f"out={os.fspath(path)!r}: must be a new file or a models file; --overwrite replaces it"
         ) from None
+    if not changes and models_file.has_changes(path):
+        raise ValueError(
+            f"out={os.fspath(path)!r}: must be a new file, or one without changes; this one has those that drift=True "
+            "found, which would be lost; --overwrite replaces it"
+        )
     lost = [name for name in held if name not in models]
     if lost:
         raise ValueError(
@@ -311,7 +348,7 @@ def write_models(
     """
     fits = fitted.fits
     if not overwrite:
-        check_target(path, list(fits))
+        check_target(path, list(fits), bool(drifts))
     chosen = next(iter(fits.values())).most_shown(top, items)
     queries = fitted_queries(fits, chosen, drifts, intervals=intervals)
     models_file.write(path, queries)

@@ -97,6 +97,8 @@ def drift(
     >>> len(found.changes), abs(found.changes[0].after - 1000) < 20, found.changes[0].items
     (1, True, (1000,))
     """
+    if not hasattr(log, "relation"):
+        raise ValueError(f"log={log!r}: must be a log; driftrank.logs.open_log opens a file, and reads a table")
     check_integer("top", top, 1)
     check_integer("items", items, 1)
     check_number("delta", delta, 0, 1, open_low=True, open_high=True)

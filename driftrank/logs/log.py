@@ -173,11 +173,33 @@ class Log:
                 parts.append(dataclasses.replace(self, files=(file,), _select=select, _first=number))
         return parts
 
-    def without_holdout(self) -> Log:
-        """Without lists of a holdout whose probabilities are not known: a coin, not what was shown, chose them."""
-        if not {"arm", "propensities"} <= self.types.keys():
-            return self
-        return dataclasses.replace(self, _where=(*self._where, "NOT (arm = 'holdout' AND propensities IS NULL)"))
+    def evaluable(self) -> Log:
+        """Without the lists of a service that tell nothing of other lists for the same request.
+
+        These are lists of a holdout whose probabilities are not known (a coin chose them, not what was shown), pages
+        after the first, which depend on those before, and lists with pinned items, which any ranking would have had.
+        """
+        apart = [f"NOT coalesce({condition}, false)" for condition in self._apart.values()]
+        return dataclasses.replace(self, _where=(*self._where, *apart))
+
+    def set_apart(self) -> dict[str, int]:
+        """The numbers of lists that :meth:`evaluable` leaves out, by reason."""
+        apart = self._apart
+        if not apart:
+            return {}
+        with self.connect() as connection:
+            counts = self._values(connection, ", ".join(f"count_if({condition})" for condition in apart.values()))
+        return {reason: int(count) for reason, count in zip(apart, counts, strict=True) if count}
+
+    @property
+    def _apart(self) -> dict[str, str]:
+        """Conditions in SQL, by reason."""
+        conditions = {
+            "lists of the holdout": (("arm", "propensities"), "arm = 'holdout' AND propensities IS NULL"),
+            "pages after the first": (("offset",), '"offset" > 0'),
+            "lists with pinned items": (("pinned",), "len(pinned) > 0"),
+        }
+        return {reason: sql for reason, (columns, sql) in conditions.items() if self.types.keys() >= {*columns}}
 
     def _time(self, name: str, value: Any) -> str:
         """A time in SQL."""

@@ -13,6 +13,9 @@ propensities  DOUBLE[], may be missing               probabilities of what was s
 position      SMALLINT, may be missing               of a row without its list: the position of its item; else NULL
 arm           VARCHAR, may be missing                of the service: live, shadow, safe, holdout, or the name of an arm
 candidates    as ranking, may be missing             the items that could have been shown; NULL: all of the query
+offset        INTEGER, may be missing                of the service: positions above the list, of earlier pages
+pinned        SMALLINT[], may be missing             of the service: positions of items that the caller had put there
+baseline      as ranking, may be missing             of the service: the list that the caller's order would have been
 ============  =====================================  ==================================================================
 
 Propensities are of one kind, which a Parquet file is marked with (key ``driftrank.propensities``):
@@ -30,7 +33,9 @@ import re
 from collections.abc import Mapping
 
 REQUIRED = ("query", "time", "ranking", "clicks")
-OPTIONAL = ("user", "device", "propensities", "position", "arm", "candidates")
+#: columns that only logs of the service have, if any
+SERVED = ("arm", "candidates", "offset", "pinned", "baseline")
+OPTIONAL = ("user", "device", "propensities", "position", *SERVED)
 COLUMNS = (*REQUIRED, *OPTIONAL)
 
 #: the kinds of propensities
@@ -67,6 +72,9 @@ _WANTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "propensities": ("lists of numbers", {f"{t}[]": "DOUBLE[]" for t in _NUMBERS}),
     "arm": ("text", {"VARCHAR": "VARCHAR"}),
     "candidates": ("lists of text or of integers", {f"{t}[]": f"{as_}[]" for t, as_ in _NAMES[1].items()}),
+    "offset": ("integers", dict.fromkeys(_INTEGERS, "INTEGER")),
+    "pinned": ("lists of integers (positions, from 1)", dict.fromkeys([f"{t}[]" for t in _INTEGERS], "SMALLINT[]")),
+    "baseline": ("lists of text or of integers", {f"{t}[]": f"{as_}[]" for t, as_ in _NAMES[1].items()}),
     "position": ("integers, from 1", dict.fromkeys(_INTEGERS, "SMALLINT")),
 }  # fmt: skip
 
@@ -138,11 +146,16 @@ def selected(
             if plain not in cast:
                 raise ValueError(f"{source}: column {name} holds {kind}; {column} must be {wanted}")
             made[column] = (types or {}).get(column, cast[plain])
-            parts.append(f"{_as(quoted(name), kind, made[column])} AS {column}")
+            parts.append(f"{_as(quoted(name), kind, made[column])} AS {_safe(column)}")
         elif column in (types or {}):
             made[column] = (types or {})[column]
-            parts.append(f"CAST(NULL AS {made[column]}) AS {column}")
+            parts.append(f"CAST(NULL AS {made[column]}) AS {_safe(column)}")
     return made, ", ".join(parts)
+
+
+def _safe(column: str) -> str:
+    """The name of a column in SQL: one of them is a keyword."""
+    return quoted(column) if column == "offset" else column
 
 
 def _as(name: str, kind: str, wanted: str) -> str:

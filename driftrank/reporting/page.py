@@ -191,9 +191,17 @@ def html_page(title: str, blocks: Iterable[Block], folder: Path, width: int = 60
 
 
 def style() -> str:
-    """The colours and the style sheet that all pages share."""
-    files = resources.files(__package__)
-    return "".join((files / name).read_text(encoding="utf-8") for name in ("tokens.css", "page.css"))
+    """The style sheet of reports."""
+    return tokens() + _file("page.css")
+
+
+def tokens() -> str:
+    """The colours, fonts and corners that all pages share, as a style sheet."""
+    return _file("tokens.css")
+
+
+def _file(name: str) -> str:
+    return (resources.files(__package__) / name).read_text(encoding="utf-8")
 
 
 def markdown_page(blocks: Iterable[Block]) -> str:

@@ -23,6 +23,7 @@ from driftrank.serve.monitoring.metrics import Metrics
 from driftrank.serve.problems import Refused
 from driftrank.serve.ranking.explore import shown_as_ranked
 from driftrank.serve.ranking.items import check_id
+from driftrank.serve.settings.ranker import notes
 from driftrank.serve.settings.server import ServerSettings
 from driftrank.serve.sharing.follower import Follower
 from driftrank.serve.state.arms import Arm
@@ -118,7 +119,8 @@ class ServiceCore:
         )
         worth = value if value != clicks else None
         explored = Explored(*shown_as_ranked(r.settings.k, r.explore)) if r.explore else None
-        return RankerInfo(name, r.settings, queries, lists, steps, clicks, len(r.waiting), shared, worth, explored)
+        pending, said = len(r.waiting), notes(r.settings)
+        return RankerInfo(name, r.settings, queries, lists, steps, clicks, pending, shared, worth, explored, said)
 
     async def reach(self, seq: int) -> None:
         """Wait a moment for a record that the caller has seen elsewhere."""

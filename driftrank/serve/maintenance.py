@@ -14,6 +14,7 @@ from driftrank.serve.log.committer import Committer, NewRecord
 from driftrank.serve.log.records import Final, Lost, Withdrawn, decode, final_id, withdrawn_id
 from driftrank.serve.log.store.base import LAST, LogEntry, Snapshot, Store, StoreError
 from driftrank.serve.monitoring.metrics import Metrics
+from driftrank.serve.monitoring.recent import Recent
 from driftrank.serve.ranking.feedback import withdrawal
 from driftrank.serve.settings.server import ServerSettings
 from driftrank.serve.slices import Slices
@@ -43,6 +44,8 @@ _MEASURE = 10.0
 class Maintenance:
     """The background tasks of a running service."""
 
+    recent: Recent  #: requests since the start
+
     def __init__(
         self, state: State, store: Store, committer: Committer, settings: ServerSettings, metrics: Metrics,
         now: Callable[[], float],
@@ -69,6 +72,7 @@ class Maintenance:
         self.memory_free.set()
 
     def start(self) -> None:
+        self.recent = Recent(self._metrics)
         for work in self._work():
             self._tasks.append(asyncio.create_task(self._forever(work)))
 
@@ -183,6 +187,7 @@ class Maintenance:
         began = perf_counter()
         await asyncio.sleep(_TICK)
         self._metrics.observe("event_loop_lag_seconds", (), max(0.0, perf_counter() - began - _TICK))
+        self.recent.take()
 
     async def _measure_store(self) -> None:
         await asyncio.sleep(_MEASURE)

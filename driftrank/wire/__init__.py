@@ -11,12 +11,21 @@ from .common import Named as Named
 from .common import Problem
 from .common import Why as Why
 from .experiment import AfterPrefix, ArmCounts, Comparison, Day, ExperimentState, Interval, ShadowState
-from .overview import ArmOverview, Clickedness, NodeOverview, Overview, RankerOverview, ServiceOverview
+from .overview import (
+    ArmOverview,
+    Clickedness,
+    NodeOverview,
+    Overview,
+    RankerOverview,
+    RecentRequests,
+    ServiceOverview,
+)
 from .queries import (
     ChangeLogged,
     EndedLists,
     EventFeedback,
     EventState,
+    GivenItem,
     ItemLists,
     ItemState,
     ListSummary,
@@ -70,6 +79,7 @@ __all__ = [
     "Feedback",
     "FeedbackResult",
     "Gain",
+    "GivenItem",
     "Interval",
     "Item",
     "ItemLists",
@@ -89,6 +99,7 @@ __all__ = [
     "RankerInfo",
     "RankerOverview",
     "RankerSettings",
+    "RecentRequests",
     "SavedQuery",
     "SeriesState",
     "ServiceOverview",

@@ -15,8 +15,6 @@ class Clickedness(Struct, frozen=True, omit_defaults=True):
     clicked: int  #: those of them with a click
     clicks: int  #: on these
     share: float | None = None  #: of lists with a click
-    low: float | None = None  #: of the interval of 95% of the share, for one look
-    high: float | None = None  #: of this interval
 
 
 class ArmOverview(Struct, frozen=True):
@@ -51,6 +49,16 @@ class NodeOverview(Struct, frozen=True):
     keeper: bool  #: it ends feedback windows, takes checkpoints and forgets old records
 
 
+class RecentRequests(Struct, frozen=True, omit_defaults=True):
+    """The requests of the last minutes, without updates of live pages."""
+
+    seconds: float  #: the length of the time: five minutes, or less after a start
+    requests: int  #: answered
+    errors: int  #: those of them with a status of 500 or above
+    rank_p50: float | None = None  #: seconds within which half of the rank requests were answered
+    rank_p99: float | None = None  #: seconds within which 99% of them were
+
+
 class ServiceOverview(Struct, frozen=True, omit_defaults=True):
     """The service that answers, since it was started."""
 
@@ -64,6 +72,7 @@ class ServiceOverview(Struct, frozen=True, omit_defaults=True):
     rank_p99: float | None = None  #: seconds within which 99% of them were
     problem: str | None = None  #: the reason why nothing can be written at the moment
     nodes: list[NodeOverview] = []  #: all services on the same store, if several can use it
+    recent: RecentRequests | None = None  #: the last five minutes
 
 
 class Overview(Struct, frozen=True, omit_defaults=True):

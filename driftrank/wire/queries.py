@@ -60,6 +60,17 @@ class EventFeedback(Struct, frozen=True, omit_defaults=True):
     clicks: list[int]  #: clicked positions, from 1
     shown: int | None = None  #: items that were shown, from the top; all by default
     client_time: float | str | None = None  #: as sent with the feedback
+    #: by position, what events are worth, if not all are clicks; those drawn to be learnt from are in clicks
+    values: dict[int, float] = {}
+
+
+class GivenItem(Struct, frozen=True, omit_defaults=True):
+    """An item that was shown, as the request described it to the policy."""
+
+    place: int | None = None  #: in the caller's order, from 1
+    score: float | None = None  #: the caller's, less the mean of the request and over its deviation
+    vector: list[float] = []  #: its features, if they are a vector
+    named: int = 0  #: the number of its named features; the log has only hashes of them
 
 
 class EventState(Struct, frozen=True, omit_defaults=True):
@@ -86,6 +97,12 @@ class EventState(Struct, frozen=True, omit_defaults=True):
     window_closes: Moment | None = None  #: when its feedback window ends, if it is open
     collected: list[int] = []  #: positions of the clicks so far, if the window is open
     feedback: EventFeedback | None = None  #: its end; left out if the window is open
+    reasons: list[str] = []  #: why each item is where it is, in a sentence with the numbers at that time
+    given: list[GivenItem] = []  #: what the request said of each item; empty if the policy does not use it
+    context: int = 0  #: the number of features of the request; the log has only hashes of them
+    subject: str | None = None  #: a hash of the subject, hexadecimal, if one was given
+    offset: int = 0  #: positions above this page
+    repeats: int = 0  #: the record of the list of the same subject that was shown again; 0: none
 
 
 class ChangeLogged(Struct, frozen=True, omit_defaults=True):

@@ -99,3 +99,4 @@ class RankerInfo(Struct, frozen=True, omit_defaults=True):
     shared: SharedState | None = None  #: if the policy has a shared model
     value: float | None = None  #: the sum of the values of these clicks, if it is another number
     explored: Explored | None = None  #: if the setting explore is not 0
+    notes: list[str] = []  #: consequences of the settings that are easily overlooked

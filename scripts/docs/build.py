@@ -9,9 +9,13 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from scripts.docs import catalogue, notebooks, reference
+from scripts.docs.links import broken_links
 from scripts.docs.navigation import DOCS, PROJECT, listed, navigation
 from scripts.docs.reference import ROOT
 
@@ -29,26 +33,33 @@ _ATTRIBUTE = re.compile(r"""(<(?:a|img)\s[^>]*?\b(?:href|src)=)"([^"#]+)\"""")
 _LINK = re.compile(r"(!?\[[^\]]*\])\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
-def build() -> int:
-    """Build the site; returns the exit code."""
+def build(*, versioned: bool = False) -> int:
+    """Build the site, with a choice of versions if it is published beside others; returns the exit code."""
     begin = time.perf_counter()
     shutil.rmtree(BUILD, ignore_errors=True)
     pages = BUILD / "pages"
     nav = navigation()
-    for path, text in contents().items():
+    books = tutorials()
+    for path, text in contents(books).items():
         target = pages / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
+    for name, book in books.items():
+        (pages / "tutorial" / f"{name}.ipynb").write_text(json.dumps(book, indent=1), "utf-8")
     copied_files(pages)
     written = {str(path.relative_to(pages)) for path in pages.rglob("*.md")}
     if written != set(listed(nav)):
         print(f"not in the navigation, or without a page: {sorted(written ^ set(listed(nav)))}", file=sys.stderr)
         return 1
-    (BUILD / "zensical.toml").write_text(settings(nav), encoding="utf-8")
+    (BUILD / "zensical.toml").write_text(settings(nav, versioned), encoding="utf-8")
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean", "-f", str(BUILD / "zensical.toml")]
     if code := subprocess.run(command, env=os.environ | {"NO_COLOR": "1"}).returncode:
         return code
+    (BUILD / "site" / "404.html").unlink()  # its links are those of a site at the root of a server
     keep_inside(BUILD / "site")
+    if broken := [*broken_links(BUILD / "site")]:
+        print("links that lead nowhere:", *broken, sep="\n", file=sys.stderr)
+        return 1
     shutil.rmtree(SITE, ignore_errors=True)
     (BUILD / "site").rename(SITE)
     size = sum(path.stat().st_size for path in SITE.rglob("*") if path.is_file()) / 1e6
@@ -56,14 +67,22 @@ def build() -> int:
     return 0
 
 
-def contents() -> dict[str, str]:
+def tutorials() -> dict[str, dict[str, Any]]:
+    """The notebooks, run side by side, by name."""
+    scripts = sorted((DOCS / "tutorial").glob("*.py"))
+    with ThreadPoolExecutor() as pool:
+        books = pool.map(notebooks.executed, map(notebooks.notebook, scripts))
+        return {path.stem: book for path, book in zip(scripts, books, strict=True)}
+
+
+def contents(books: Mapping[str, dict[str, Any]]) -> dict[str, str]:
     """The text of every page, by its path."""
     own = catalogue.entries()
     known = reference.targets(own)
     found = {str(path.relative_to(DOCS)): moved(path) for path in sorted(DOCS.rglob("*.md"))}
     found["index.md"] += ONLY_HERE
     found |= {page: moved(ROOT / name, page) for name, page in PROJECT.items()}
-    found |= {f"tutorial/{path.stem}.md": notebooks.page(path) for path in sorted((DOCS / "tutorial").glob("*.py"))}
+    found |= {f"tutorial/{name}.md": notebooks.page(name, book) for name, book in books.items()}
     made = [*catalogue.pages(known), reference.command_page(), reference.http_page()]
     for name in reference.module_names():
         module = sys.modules.get(name)
@@ -121,7 +140,7 @@ def moved(source: Path, page: str | None = None) -> str:
 
 
 def copied_files(pages: Path) -> None:
-    """Images, style, fonts, notebooks, and the files of the repository that pages link to."""
+    """Images, style, fonts, and the files of the repository that pages link to."""
     shutil.copytree(DOCS / "images", pages / "images")
     style = (ROOT / "driftrank" / "reporting" / "tokens.css").read_text("utf-8")
     (pages / "assets").mkdir()
@@ -135,8 +154,6 @@ def copied_files(pages: Path) -> None:
             target = pages / "files" / link
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / link, target)
-    for path in (DOCS / "tutorial").glob("*.py"):
-        (pages / "tutorial" / f"{path.stem}.ipynb").write_text(json.dumps(notebooks.notebook(path), indent=1), "utf-8")
 
 
 def keep_inside(site: Path) -> None:
@@ -151,7 +168,7 @@ def keep_inside(site: Path) -> None:
         page.write_text(text, encoding="utf-8")
 
 
-def settings(nav: object) -> str:
+def settings(nav: object, versioned: bool = False) -> str:
     """The settings of the site. Nothing is loaded from elsewhere: no fonts, no scripts."""
     from driftrank import __version__
 
@@ -167,6 +184,7 @@ def settings(nav: object) -> str:
         f"nav = {_toml(nav)}",
         "[project.extra]",
         "generator = false",
+        *(["[project.extra.version]", 'provider = "mike"'] if versioned else []),  # reads ../versions.json
         "[project.theme]",
         "font = false",
         'language = "en"',

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,12 @@ from driftrank.clickmodels.registry import click_models
 from driftrank.environments import Environment, Replay, Traffic
 from driftrank.environments.learning_to_rank import BEHAVIOURS
 from driftrank.environments.registry import environments, takes_queries
+from driftrank.experiments.leaderboards.suite import ENTRIES, SuiteEntry
 from driftrank.experiments.simulation.settings import EnvironmentSettings
 from driftrank.policies.registry import default_policy, policy_groups
 from driftrank.queries import Queries, yandex_like
 from scripts.docs import charts
-from scripts.docs.board import ORACLE, Part, Verdict, parts
+from scripts.docs.board import ORACLE, Verdict, parts
 from scripts.docs.markup import Docstring, Page
 from scripts.docs.reference import definitions, fields_of
 
@@ -140,6 +141,12 @@ def _verdicts(page: Page, name: str) -> None:
     found = [(part, verdicts) for part in parts() if (verdicts := part.of(name))]
     variants = {label for part in parts() for label in part.verdicts if label.startswith(f"{name}:")}
     default = type(default_policy()).__name__
+    if name == "DynamicOracle":
+        page.add(
+            f"It is not on the [leaderboard]({link}), where its regret is zero: all regret is measured against it.",
+            _oracle_figure(),
+        )
+        return
     if not found:
         page.add(
             f"It is not on the [leaderboard]({link}); `driftrank simulate --policy {name}` compares it with others."
@@ -177,22 +184,37 @@ def environment_page(name: str, cls: type, known: Mapping[str, str]) -> Page:
     page.add("## Parameters")
     _parameters(page, cls, docstring, ("queries", "k"))
     page.add("## One run", _run_figure(name))
-    page.add("## Who does well here")
-    rows = [
-        (part, environment)
-        for part in parts()
-        for environment in part.environments
-        if environment.partition("-")[0].lower() == name.lower()
-    ]
-    if rows:
-        page.add(
-            "| environment | least regret | second | third |\n|---|---|---|---|\n"
-            + "\n".join(_winners(part, e) for part, e in rows)
-        )
-    board = page.link("explanation/leaderboard.md")
-    page.add(f"Regret relative to that of the default policy. All numbers: [leaderboard]({board}).")
+    _winners(page, name, lambda entry: entry.environment == name)
     _add_rest(page, docstring, cls.__module__)
     return page
+
+
+#: environments and click models that the leaderboard leaves out, and why
+LEFT_OUT = {
+    "LowerBound": "it is the instance of theorem 3, on which `driftrank bounds` puts regret beside the bound.",
+    "Replay": "it repeats the changes of a log of your own, on which the answer depends: `driftrank fit LOG --model CM"
+    " --drift --out changing.json`, then `driftrank simulate --queries changing.json --env Replay`.",
+    "SDBN": "it is DBN with users who do not tire.",
+}
+
+
+def _winners(page: Page, name: str, chosen: Callable[[SuiteEntry], bool]) -> None:
+    """The policies with the least regret in some environments of the leaderboard, or why there are none."""
+    page.add("## Who does well here")
+    suite = {name: entry for name, (_, entry) in ENTRIES.items() if chosen(entry)}
+    board = f"[leaderboard]({page.link('explanation/leaderboard.md')})"
+    rows = [
+        f"| {part.title}: {environment} | "
+        + " | ".join(f"{label} ({charts.times(ratio)}×)" for label, ratio in part.best(environment, 3)) + " |"
+        for part in parts() for environment in part.environments if environment in suite
+    ]  # fmt: skip
+    if rows:
+        page.add("| environment | least regret | second | third |\n|---|---|---|---|\n" + "\n".join(rows))
+        page.add(f"Regret relative to that of the default policy. All numbers: {board}.")
+    elif suite:
+        page.add(f"Not yet in the published {board}: `driftrank leaderboard --env {next(iter(suite))}` runs it.")
+    else:
+        page.add(f"Not on the {board}: {LEFT_OUT[name]}")
 
 
 def _add_rest(page: Page, docstring: Docstring, module: str) -> None:
@@ -200,11 +222,6 @@ def _add_rest(page: Page, docstring: Docstring, module: str) -> None:
     for section in ("Notes", "Examples"):
         if section in docstring.sections:
             page.add(f"## {section}", page.prose(docstring.sections[section], module))
-
-
-def _winners(part: Part, environment: str) -> str:
-    best = [f"{label} ({charts.times(ratio)}×)" for label, ratio in part.best(environment, 3)]
-    return f"| {part.title}: {environment} | {' | '.join(best)} |"
 
 
 def _run_figure(name: str) -> str:
@@ -232,6 +249,24 @@ def _run_figure(name: str) -> str:
     return charts.lines(
         series, "step", "attraction", seen, "Attraction of the six items that ever attract most: one query, one run."
     )
+
+
+def _oracle_figure() -> str:
+    """The clicks that the best list gets, and those of the list that was best at first."""
+    env = EnvironmentSettings(env="Abrupt", queries="yandex-like:1").environment()
+    first = np.argsort(-env.attraction(1))[: env.k]
+    series: dict[str, list[tuple[float, float]]] = {"best at first": [], "best now": []}
+    for t in range(1, HORIZON + 1, HORIZON // POINTS):
+        alpha = env.attraction(t)
+        for name, shown in zip(series, (first, np.argsort(-alpha)[: env.k]), strict=True):
+            series[name].append((t, float(1 - np.prod(1 - alpha[shown]))))
+    lost = np.mean([best - old for (_, old), (_, best) in zip(*series.values(), strict=True)])
+    return charts.lines(
+        series, "step", "clicks per list",
+        f"Two lines of expected clicks per list over {HORIZON:,} steps: the list that is best at every step gets "
+        f"{lost:.2f} more on average than the one that was best at first.",
+        "Expected clicks of what DynamicOracle shows, and of the list that was best at first: Abrupt, one query.",
+    )  # fmt: skip
 
 
 def _traffic_figure() -> str:
@@ -265,6 +300,9 @@ def click_model_page(name: str, cls: type, known: Mapping[str, str]) -> Page:
     page.add("## Parameters")
     _parameters(page, cls, docstring)
     page.add("## How far users read", _reading_figure(name, cls))
+    others = ("LearningToRank", "Traffic")  # users of their own
+    usual = {"CM": lambda entry: not entry.users and entry.environment not in others}
+    _winners(page, name, usual.get(name, lambda entry: entry.users.partition(":")[0] == name))
     _add_rest(page, docstring, cls.__module__)
     return page
 

@@ -21,13 +21,47 @@ FOLDER = "reference"
 
 @cache
 def module_names() -> list[str]:
-    """The package, its modules as ``dir(driftrank)`` has them, those that pages import, and those that are cited."""
-    found = {f"driftrank.{name}" for name in driftrank._modules()}
-    for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.py")):
-        found |= set(re.findall(r"^(?:from|import) (driftrank(?:\.\w+)+)", page.read_text("utf-8"), re.MULTILINE))
+    """The public modules: those of ``dir(driftrank)``, packages that state ``__all__``, and those that are cited.
+
+    Pages cite a module by its full name or by one of its names; docstrings cite with ``:mod:``.
+    """
+    found = {f"driftrank.{name}" for name in driftrank._modules()} | {module for module, _ in cited() if module}
     for source in (ROOT / "driftrank").rglob("*.py"):
-        found |= set(re.findall(r":mod:`~?(driftrank(?:\.\w+)+)`", source.read_text("utf-8")))
-    return ["driftrank", *sorted(found)]
+        text = source.read_text("utf-8")
+        found |= set(re.findall(r":mod:`~?(driftrank(?:\.\w+)+)`", text))
+        if source.stem == "__init__" and re.search(r"^__all__", text, re.MULTILINE):
+            found.add(".".join(source.parent.relative_to(ROOT).parts))
+    return ["driftrank", *sorted(found - {"driftrank"} - INTERNAL)]
+
+
+#: packages whose ``__all__`` is for other packages of driftrank
+INTERNAL = {"driftrank.serve.page.views"}
+
+
+@cache
+def cited() -> set[tuple[str, str]]:
+    """The modules and names that README and pages of docs/ cite: ``driftrank.a.b.NAME``, ``dr.a.NAME``, and imports.
+
+    The name is empty where a module is cited; a method has the name of its class before it.
+    """
+    found = set()
+    for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.py")):
+        text = page.read_text("utf-8")
+        full = {f"driftrank{name}" for name in re.findall(r"(?<![\w./:-])(?:driftrank|dr)((?:\.[A-Za-z]\w*)+)", text)}
+        for module, names in re.findall(r"^from (driftrank[\w.]*) import ([\w, ]+)", text, re.MULTILINE):
+            full |= {f"{module}.{name.split(' as ')[0].strip()}" for name in names.split(",")}
+        found |= {_split(name) for name in full}
+    return found - {("", "")}
+
+
+def _split(full: str) -> tuple[str, str]:
+    """Module and name; both empty for a file such as ``driftrank.toml``."""
+    parts = full.split(".")
+    count = len(parts)
+    while not (ROOT.joinpath(*parts[:count]).is_dir() or ROOT.joinpath(*parts[:count]).with_suffix(".py").exists()):
+        count -= 1
+    module, name = ".".join(parts[:count]), ".".join(parts[count:])
+    return ("", "") if module == "driftrank" and name in ("db", "sock", "toml", "NAME") else (module, name)
 
 
 def public_names(module: Any) -> dict[str, Any]:

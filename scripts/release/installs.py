@@ -10,9 +10,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from scripts.docs.commands import A_LOG, BEFORE, CODES, commands, resolve, small
 from scripts.release.facts import ROOT
 
 PYTHONS = ("3.11", "3.12", "3.13")
@@ -24,6 +25,21 @@ with Client("http://ADDRESS") as client:
     ranking = client.rank("running shoes", ["trail", "road", "track"], k=2)
     client.feedback(ranking.event_id, clicks=[ranking.items[0].id])
 print(len(ranking.items), "items")
+"""
+#: the live page, and everything that it loads
+_PAGE = """
+import re, sys, urllib.parse, urllib.request
+def fetched(url):
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        return answer.geturl(), answer.read().decode()
+found = {}
+address, page = fetched(sys.argv[1])
+for link in re.findall(r'(?:src|href)="([^"]+[.](?:css|js|svg|png|ico)(?:[?][^"]*)?)"', page):
+    found[link] = fetched(urllib.parse.urljoin(address, link))[1]
+assert "<html" in page, page[:500]
+assert all(found.values())
+assert any(".css" in link for link in found) and any(".js" in link for link in found), sorted(found)
+print(len(found), "files")
 """
 
 
@@ -64,14 +80,14 @@ class Environment:
         if done.returncode:
             raise RuntimeError(f"pip install {' '.join(what)}: {done.stderr.strip()[-2000:]}")
 
-    def run(self, *command: str, **settings: str) -> str:
-        """The output of a command of this environment, run outside the repository."""
+    def run(self, *command: str, codes: Collection[int] = (0,), **settings: str) -> str:
+        """The output of a command of this environment, run outside the repository; it ends with one of these codes."""
         work = self.folder / "work"
         work.mkdir(exist_ok=True)
         known = {k: v for k, v in os.environ.items() if not k.startswith(("DRIFTRANK_", "PYTHON"))}
         environment = known | {"PATH": f"{self.bin}{os.pathsep}{os.environ['PATH']}", "MPLBACKEND": "agg"} | settings
         done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, timeout=600)
-        if done.returncode:
+        if done.returncode not in codes:
             raise RuntimeError(f"{' '.join(command)[:200]}: {(done.stdout + done.stderr).strip()[-2000:]}")
         return done.stdout
 
@@ -87,9 +103,8 @@ def check(python: str, product: Path, source: Path, client: Path, folder: Path) 
     ours.run("python", "-W", "error", "-c", code, **cache)
     yield "the README's Python runs"
     listed = ours.run("driftrank", "policies").count("\n")
-    small = ["--horizon", "2000", "--runs", "1", "--queries", "yandex-like:1"]
-    ours.run("driftrank", "simulate", "--policy", "CascadeSWUCB:window=500", *small, "--out", "out", "-q", **cache)
-    yield f"driftrank policies ({listed} lines) and driftrank simulate run"
+    tried = _commands(ours, readme, cache)
+    yield f"driftrank policies ({listed} lines), and of the README, made small: {', '.join(tried)}"
     built = Environment(folder / "source", python)
     built.install("hatchling")
     built.install("--no-build-isolation", "--no-deps", str(source.absolute()))
@@ -107,11 +122,31 @@ def check(python: str, product: Path, source: Path, client: Path, folder: Path) 
             yield "driftrank serve answers the README's curl commands"
         answer = theirs.run("python", "-W", "error", "-c", _CALLS.replace("ADDRESS", address))
         yield f"driftrank-client: {answer.strip()}"
+        yield f"the live page of driftrank serve loads {ours.run('python', '-c', _PAGE, f'http://{address}').strip()}"
+    with _served(ours, cache, "demo --no-open") as address:
+        yield f"that of driftrank demo loads {ours.run('python', '-c', _PAGE, f'http://{address}/try').strip()}"
+
+
+def _commands(environment: Environment, readme: str, settings: dict[str, str]) -> list[str]:
+    """Run the README's commands, made small, on a generated log; returns their names."""
+    for before in BEFORE:
+        environment.run("driftrank", *before.split(), **settings)
+    tried = []
+    for command in commands(readme):
+        words = small(command.words) if command.whole else None
+        if words is None:
+            continue
+        if words[0] in ("advise", "evaluate"):  # the README's log has no propensities
+            environment.run("driftrank", *A_LOG.split(), **settings)
+        environment.run("driftrank", *words, codes=CODES.get(words[0], (0,)), **settings)
+        tried.append(resolve(command.words)[1])
+    assert {*tried} >= {"simulate", "sweep", "log convert", "fit", "evaluate", "advise"}, tried
+    return tried
 
 
 @contextlib.contextmanager
-def _served(environment: Environment, settings: dict[str, str]) -> Iterator[str]:
-    """A running service; yields its address."""
+def _served(environment: Environment, settings: dict[str, str], command: str = "serve") -> Iterator[str]:
+    """A running service, of ``driftrank serve`` or ``demo --no-open``; yields its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -119,8 +154,8 @@ def _served(environment: Environment, settings: dict[str, str]) -> Iterator[str]
     known = {k: v for k, v in os.environ.items() if not k.startswith(("DRIFTRANK_", "PYTHON"))}
     with log.open("wb") as out:
         server = subprocess.Popen(
-            [environment.bin / "driftrank", "serve"], cwd=environment.folder, stdout=out, stderr=out,
-            env=known | settings | {"DRIFTRANK_PORT": str(port)},
+            [environment.bin / "driftrank", *command.split(), "--port", str(port)], cwd=environment.folder,
+            stdout=out, stderr=out, env=known | settings,
         )  # fmt: skip
     try:
         end = time.monotonic() + 180

@@ -15,11 +15,13 @@ from packaging.metadata import Metadata
 from driftrank import __version__
 from scripts.release.facts import ROOT
 
-#: files that must not be left out
-_NEEDED = {
-    "driftrank": {"driftrank/py.typed", "driftrank/_names.pyi", "driftrank/reporting/tokens.css"},
-    "driftrank-client": {"driftrank_client/py.typed", "driftrank_client/client/core.py", "driftrank_client/LICENSE"},
-}
+
+def needed(name: str) -> set[str]:
+    """Files that a wheel must have: of the product every one of the package, with templates, styles and scripts."""
+    if name == "driftrank-client":
+        return {"driftrank_client/py.typed", "driftrank_client/client/core.py", "driftrank_client/LICENSE"}
+    files = (path for path in (ROOT / "driftrank").rglob("*") if path.is_file() and path.suffix != ".pyc")
+    return {path.relative_to(ROOT).as_posix() for path in files}
 
 
 def build(folder: Path) -> list[Path]:
@@ -55,9 +57,9 @@ def problems(files: list[Path]) -> Iterator[str]:
         if not any("LICENSE" in name for name in names):
             yield f"{file.name}: has no licence"
         if file.suffix == ".whl":
-            missing = _NEEDED[facts.name] - names
+            missing = needed(facts.name) - names
             if missing:
-                yield f"{file.name}: lacks {', '.join(sorted(missing))}"
+                yield f"{file.name}: lacks {', '.join(sorted(missing)[:5])}"
         if unwanted := sorted(n for n in names if "__pycache__" in n or n.endswith((".db", ".pyc"))):
             yield f"{file.name}: has {', '.join(unwanted[:5])}"
 

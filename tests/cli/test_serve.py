@@ -58,7 +58,9 @@ def serving(folder: Path, *options: str, **variables: str) -> Iterator[tuple[str
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
-        found = re.match(r"driftrank listens on (http://\S+), its API is at /docs; try: curl", line)
+        found = re.match(
+            r"driftrank listens on (http://\S+), its live page is at \S+:\d+/, its API at \S+/docs; try: curl", line
+        )
         if found is None:
             raise AssertionError(f"{line}{process.communicate(timeout=10)[1]}")
         yield found[1], process

@@ -384,6 +384,31 @@ def test_a_fallback_is_as_long_as_the_lists_of_the_ranker(make: Any, server: Fla
         assert len(client.rank("q", ITEMS, k=3, fallback=True).items) == 3
 
 
+def test_a_fallback_of_a_new_process_is_as_long_as_its_client_says(make: Any) -> None:
+    many = [f"item {n}" for n in range(200)]
+    with make(f"http://127.0.0.1:{free_port()}", k=10) as client:
+        assert [item.id for item in client.rank("q", many, fallback=True).items] == many[:10]
+        assert len(client.rank("q", many, k=3, fallback=True).items) == 3
+        (one,) = client.rank_many([RankRequest("q", many)], fallback=True)
+        assert len(one.items) == 10
+    with pytest.raises(ValueError, match="k=0: must be"):
+        Client(k=0)
+
+
+def test_the_k_of_a_ranker_is_noted_from_its_settings(make: Any, server: Flaky) -> None:
+    def info(path: str, body: Any) -> tuple[int, Any]:
+        settings = body if "/x" in path else {"k": 7}
+        counts = dict.fromkeys(("queries", "lists", "steps", "clicks", "pending"), 0)
+        return 200, {"name": path.rpartition("/")[2], "settings": settings, **counts}
+
+    server.answer = info  # type: ignore[method-assign]
+    with make(server.url, ranker="x", k=4, retries=0) as client:
+        client.put_ranker("x", RankerSettings(k=2))
+        client.ranker("other")
+        server.troubles = [BUSY]
+        assert [item.id for item in client.rank("q", ITEMS, fallback=True).items] == ITEMS[:2]
+
+
 def test_showing_a_ranking(make: Any, server: Flaky) -> None:
     with make(server.url) as client:
         if isinstance(client, Client):
@@ -480,6 +505,23 @@ def test_feedback_is_sent_in_batches(make: Any, server: Flaky) -> None:
         assert client.outcomes == {"counted": 25}
     assert list(server.feedback) == [f"e{n}" for n in range(25)]
     assert [len(body) for _, _, body in server.requests] == [10, 10, 5]
+
+
+def test_feedback_that_is_not_counted_is_logged(make: Any, server: Flaky, caplog: pytest.LogCaptureFixture) -> None:
+    def refuse(path: str, body: Any) -> tuple[int, Any]:
+        return 200, [{"event_id": f["event_id"], "outcome": "refused", "detail": "the reason"} for f in body]
+
+    server.answer = refuse  # type: ignore[method-assign]
+    with caplog.at_level("WARNING", "driftrank.client"), make(server.url) as client:
+        client.feedback("e", ["a"])
+        client.feedback("f", ["a"])
+        client.feedback("g", ["a"])
+        assert client.flush(30)
+        assert (client.outcomes, client.dropped) == ({"refused": 3}, 0)
+    assert caplog.messages == [
+        f"feedback was sent, but not counted, {n} so far: event_id={event!r}: the reason"
+        for n, event in ((1, "e"), (2, "f"))
+    ]
 
 
 def test_feedback_is_sent_after_flush_seconds(make: Any, server: Flaky) -> None:

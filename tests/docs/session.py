@@ -28,6 +28,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from scripts.docs.remembering import Remembering
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 ADDRESS = "127.0.0.1:8080"
@@ -77,7 +79,7 @@ class Session:
         self._put("python", None)
         curl = curl or shutil.which("curl")
         self._put("curl", HERE / "curl.py" if curl is None else Path(curl))
-        self._python: subprocess.Popen[str] | None = None
+        self._python: Remembering | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -86,8 +88,7 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._python is not None:
-            self._python.kill()
-            self._python.communicate()
+            self._python.close()
         if self.pid.exists():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(self.pid.read_text()), signal.SIGKILL)
@@ -125,19 +126,8 @@ class Session:
     def python(self, text: str) -> str:
         """The output of Python, which remembers what was run before."""
         if self._python is None:
-            self._python = subprocess.Popen(
-                [sys.executable, "-W", "error", HERE / "remembering.py"], cwd=self.folder, env=self._environment,
-                text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            )  # fmt: skip
-        assert self._python.stdin is not None
-        assert self._python.stdout is not None
-        self._python.stdin.write(json.dumps(self._here(text)) + "\n")
-        self._python.stdin.flush()
-        line = self._python.stdout.readline()
-        assert line, "Python ended"
-        printed, error = json.loads(line)
-        assert error is None, f"{printed}{error}"
-        return self._there(printed)
+            self._python = Remembering(self.folder, self._environment)
+        return self._there(self._python.run(self._here(text)))
 
     def file(self, text: str) -> None:
         named = re.match(r"# (\S+\.toml)\n", text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import inspect
 import itertools
 import os
 import re
@@ -16,6 +17,7 @@ import pytest
 from driftrank.cli._catalogue import parameters
 from driftrank.kernels import pure
 from scripts.docs import board, build, catalogue, charts, notebooks, reference
+from scripts.docs.links import broken_links
 from scripts.docs.markup import Docstring, Page, formula
 from scripts.docs.navigation import DOCS, PROJECT, how_to_pages, listed, navigation
 
@@ -48,6 +50,21 @@ def test_every_public_name_is_in_the_navigation(pages: list[str]) -> None:
         assert known[f"driftrank.{name}"].partition("#")[0] in pages, name
 
 
+def test_every_name_that_pages_cite_has_a_place() -> None:
+    known = reference.targets(catalogue.entries())
+    missing = set()
+    for module, name in reference.cited():
+        owner, _, member = name.partition(".")
+        full = f"{module}.{owner}".rstrip(".")
+        cls = getattr(importlib.import_module(module), owner, None)
+        inside = not member or not isinstance(cls, type) or hasattr(cls, member.partition(".")[0])
+        value = cls is not None and not callable(cls) and not inspect.ismodule(cls)
+        if not inside or (full not in known and not value):
+            missing.add(f"{module}.{name}")
+    assert missing == set()
+    assert {"driftrank.policies.detecting.detectors", "driftrank.environments.base"} <= {*MODULES}
+
+
 def test_every_page_is_in_the_navigation_once(pages: list[str]) -> None:
     written = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
     scripts = {f"tutorial/{path.stem}.md" for path in (DOCS / "tutorial").glob("*.py")}
@@ -78,6 +95,27 @@ def test_every_parameter_of_a_policy_is_described() -> None:
             listed = catalogue.described(cls, Docstring.of(cls))
             known = {one.strip() for names in listed for one in names.split(",")}
             assert {key for key, *_ in parameters(cls)} <= known, name
+
+
+def test_every_world_and_click_model_names_winners_or_says_why_not() -> None:
+    from driftrank.clickmodels.registry import click_models
+    from driftrank.environments.registry import environments
+
+    for cls, make in ((environments, catalogue.environment_page), (click_models, catalogue.click_model_page)):
+        for name, world in cls().items():
+            text = make(name, world, {}).text.partition("## Who does well here")[2]
+            assert ("| least regret |" in text) + ("Not yet in" in text) + ("Not on the" in text) == 1, name
+            assert ("Not on the" in text) == (name in catalogue.LEFT_OUT), name
+    assert "Sizes and times: Tied" in catalogue.environment_page("BLB", environments()["BLB"], {}).text
+    assert "PBM-1-K5" in catalogue.click_model_page("PBM", click_models()["PBM"], {}).text
+
+
+def test_every_policy_has_a_figure() -> None:
+    from driftrank.policies.registry import policy_groups
+
+    for title, group in policy_groups().items():
+        for name, cls in group.items():
+            assert 'class="chart"' in catalogue.policy_page(name, cls, title, {}).text, name
 
 
 # -- docstrings --------------------------------------------------------------------------------------------------------
@@ -193,6 +231,23 @@ def test_pages_load_nothing_from_elsewhere(tmp_path: Path) -> None:
         build.keep_inside(tmp_path)
 
 
+def test_links_of_the_built_site_are_checked(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "there.png").touch()
+    (tmp_path / "sub" / "x.html").write_text('<h2 id="here">Here</h2><a name="old"></a>')
+    (tmp_path / "search.json").write_text('{"items": [{"location": "sub/x.html#here"}, {"location": "gone.html"}]}')
+    sound = """<img src="there.png" srcset="there.png 2x"><a href="sub/x.html#here">x</a><a href="sub/x.html#old">y</a>
+        <a href="#own" id="own">z</a><a href="#">top</a><a href="https://example.org/no#where">elsewhere</a>"""
+    broken = """<img src="gone.png"><img srcset="there.png 1x, gone2.png 2x"><a href="sub/x.html#gone">a</a>
+        <a href="#not">b</a><a href="sub/">a folder</a><link rel="stylesheet" href="gone.css"><object data="g.svg">"""
+    page = tmp_path / "index.html"
+    page.write_text(sound)
+    assert [*broken_links(tmp_path)] == ["search: 'gone.html'"]
+    page.write_text(sound + broken)
+    targets = ["gone.png", "gone2.png", "sub/x.html#gone", "#not", "sub/", "gone.css", "g.svg"]
+    assert [*broken_links(tmp_path)] == [*(f"index.html: {target!r}" for target in targets), "search: 'gone.html'"]
+
+
 def test_vendored_files_are_what_they_were() -> None:
     folder = ROOT / "scripts" / "docs" / "vendor"
     sums = dict(reversed(line.split()) for line in (folder / "SHA256SUMS").read_text().splitlines())  # type: ignore[misc]
@@ -212,6 +267,8 @@ def test_site_is_built_without_a_broken_link() -> None:
     policy = (ROOT / "site" / "policies" / "CascadeSWUCB.html").read_text("utf-8")
     assert "<math" in policy
     assert 'class="chart"' in policy
+    assert "CascadeKLUCB" in (ROOT / "site" / "tutorial" / "researcher.html").read_text("utf-8").partition("regret")[2]
+    assert not (ROOT / "site" / "404.html").exists()
 
 
 def test_notebook_cells(tmp_path: Path) -> None:
@@ -221,5 +278,7 @@ def test_notebook_cells(tmp_path: Path) -> None:
         ("markdown", "# Title\n\nText."),
         ("code", "x = 1"),
     ]
-    assert "```python\nx = 1\n```" in notebooks.page(script)
-    assert [cell["cell_type"] for cell in notebooks.notebook(script)["cells"]] == ["markdown", "code"]
+    book = notebooks.notebook(script)
+    assert [cell["cell_type"] for cell in book["cells"]] == ["markdown", "code"]
+    book["cells"][1]["outputs"] = [{"name": "stdout", "output_type": "stream", "text": "1\n"}]
+    assert notebooks.page("x", book).endswith("Text.\n\n```python\nx = 1\n```\n\n```text\n1\n```\n")

@@ -57,11 +57,23 @@ def test_oracle_intervals() -> None:
     assert Sequence(planned=200).add(rewards).interval() == pytest.approx((0.639379274, 0.960620726), abs=5e-10)
 
 
-def test_first_look_fixes_the_plan() -> None:
-    sequence = Sequence().add(ROWS)
-    sequence.interval()
-    assert sequence.planned == 5
-    assert sequence.add(ROWS).add([]).planned == 5
+def test_looks_do_not_change_the_plan() -> None:
+    """A look at any time, also an early one, leaves later intervals as they are."""
+    rewards = np.tile(ROWS, 40)
+    watched = Sequence()
+    for part in np.split(rewards, 20):
+        watched.add(part).interval()
+    assert watched.interval() == Sequence().add(rewards).interval()
+    assert watched.planned == 20_000
+
+
+def test_no_interval_before_the_hundredth_effective_row() -> None:
+    """(sum |x|)^2 / sum x^2 of five such rows is 4^2 / 6; equal rows count one each, and zeros nothing."""
+    assert Sequence().add([0.3]).interval() == (-math.inf, math.inf)
+    assert Sequence().add(np.zeros(1000)).interval() == (-math.inf, math.inf)
+    assert Sequence().add(np.tile(ROWS, 37)).interval() == (-math.inf, math.inf)
+    assert math.isfinite(Sequence().add(np.tile(ROWS, 38)).interval()[0])
+    assert Sequence().add(np.full(100, -0.3)).interval() == pytest.approx((-0.3, -0.3))
 
 
 def test_nothing_yet_and_wrong_rows() -> None:
@@ -75,18 +87,27 @@ def test_nothing_yet_and_wrong_rows() -> None:
             Sequence(**wrong)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("mean", ["constant", "changes"])
+TIMES = np.arange(4000)
+MEANS = {
+    "constant": np.full(4000, 0.3),
+    "changes": np.repeat([0.1, 0.5], 2000),
+    "every 500": np.tile(np.repeat([0.1, 0.5], 500), 4),
+    "sine": 0.3 + 0.25 * np.sin(TIMES * 2 * np.pi / 2000),
+}
+
+
+@pytest.mark.parametrize("mean", MEANS)
 def test_misses_over_all_looks(mean: str) -> None:
-    """200 runs of 4,000 rows, looked at 30 times from the 100th on; a mean that changes is no problem.
+    """100 runs of 4,000 rows, looked at 30 times from the 100th on; a mean that changes is no problem.
 
     At the same looks the normal interval for one look misses in a quarter of the runs and more.
     """
     rng = np.random.default_rng(3)
-    means = np.full(4000, 0.3) if mean == "constant" else np.repeat([0.1, 0.5], 2000)
+    means = MEANS[mean]
     looks = np.unique(np.geomspace(100, 4000, 30).astype(int))
     running = (np.cumsum(means) / np.arange(1, 4001))[looks - 1]
     missed = {"normal-mixture": 0, "empirical-bernstein": 0, "normal": 0}
-    for _ in range(200):
+    for _ in range(100):
         rows = (rng.random(4000) < means).astype(float)
         sums, v = np.cumsum(rows), _distances(rows)
         for kind in missed:
@@ -103,9 +124,9 @@ def test_misses_over_all_looks(mean: str) -> None:
                 if wrong:
                     missed[kind] += 1
                     break
-    assert missed["normal-mixture"] <= 10
-    assert missed["empirical-bernstein"] <= 10
-    assert missed["normal"] >= 50
+    assert missed["normal-mixture"] <= 5
+    assert missed["empirical-bernstein"] <= 5
+    assert missed["normal"] >= 25
 
 
 def _distances(rows: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ import pytest
 
 import driftrank as dr
 from driftrank.evaluation.result import Evaluation
+from driftrank.evaluation.sequences import mixture_width
 from tests.evaluation import worlds
 from tests.evaluation.worlds import BEST, cascade, choice, draw, fixed, mixed, softmax, uniform, value, write
 from tests.reference import evaluation as reference
@@ -141,6 +142,63 @@ def test_always_valid_intervals_are_wider(log: Path, found: Evaluation) -> None:
     assert halves is not None
     assert halves[:, 0].mean() == pytest.approx(normal.value, abs=0.01)
     assert ((halves[:, 1] < value()) & (value() < halves[:, 2])).all()
+
+
+def test_always_valid_intervals_are_looks_at_one_sequence(folder: Path, log: Path) -> None:
+    """The interval of the first half is the look at it of the whole log: the plan does not follow the lists."""
+    wanted = {"interval": "always-valid", "estimator": "prefix", "changes": 0, "windows": 2}
+    whole = dr.evaluate(log, BEST, **wanted)["rankings"]  # type: ignore[arg-type]
+    half = dr.evaluate(dr.logs.open_log(log).between(None, N // 2), BEST, **wanted)["rankings"]  # type: ignore[arg-type]
+    assert whole.running is not None
+    assert whole.running[0] == pytest.approx((N // 2, half.value, half.low, half.high))
+    planned = dr.evaluate(log, BEST, planned=100, **wanted)["rankings"]  # type: ignore[arg-type]
+    ratio = (planned.high - planned.low) / (whole.high - whole.low)  # type: ignore[operator]
+    assert ratio == pytest.approx(mixture_width(N, 100) / mixture_width(N, 20_000))
+
+
+def test_where_changes_were_looked_for(log: Path, found: Evaluation) -> None:
+    assert found.changes_text == "changes were not looked for"
+    one = dr.evaluate(log, BEST, changes=1)
+    assert one.changes_text.endswith("in the 1 most frequent queries (70% of the lists); the others were not searched")
+    assert one.to_dict()["changes_searched"] == 1
+    assert "searched" not in dr.evaluate(log, BEST).changes_text
+
+
+def test_kinds_of_values_are_not_mixed_silently(log: Path) -> None:
+    found = dr.evaluate(log, ["Random", "best-now"], against="best-now", changes=0)
+    assert any("mixes kinds of values: shadow here, frozen of best-now" in note for note in found["Random"].notes)
+    alike = dr.evaluate(log, ["Random", "best-now"], against="best-now", changes=0, value_of="frozen")
+    assert alike["Random"].notes == ()
+
+
+def test_lists_that_are_needed_by_a_policy(folder: Path) -> None:
+    """Also for a learner in the shadow, by the lists that it would show last."""
+    path = write(folder / "policy.parquet", draw(np.random.default_rng(21), 300, uniform))
+    found = dr.evaluate(path, "Random", changes=0)
+    assert codes(found, "Random") == ["few"]
+    assert found["Random"].exploring is not None
+
+
+def test_one_list_must_not_decide_for_whole_lists(folder: Path) -> None:
+    """500 lists that are those of the target, and one that was hardly ever shown, with a click."""
+    n = 3000
+    drawn = draw(np.random.default_rng(22), n, softmax)
+    at = int((np.array(BEST["lamps"]) == worlds.LISTS).all(axis=1).argmax())
+    row = int(np.flatnonzero(drawn.query == 0)[0])
+    drawn.number[row], drawn.first[row], drawn.propensities[row] = at, 3, (0.17, 0.17, 0.17)
+    found = dr.evaluate(write(folder / "heavy.parquet", drawn), BEST, changes=0, estimator="list")
+    refusal = found["rankings"].ladder["list"].refused
+    assert [each.code for each in refusal] == ["few"]
+    assert "one list has" in refusal[0].text
+
+
+def test_lists_that_were_not_drawn(folder: Path) -> None:
+    """Lists that vary, with propensities of 1: not everybody saw the same list."""
+    ones = pa.array([[1.0, 1.0, 1.0]] * 1000, pa.list_(pa.float64()))
+    path = write(folder / "ones.parquet", draw(np.random.default_rng(23), 1000, softmax), propensities=ones)
+    refused = dr.evaluate(path, BEST, changes=0)["rankings"].refused
+    assert refused[0].code == "fixed-logging"
+    assert refused[0].text.startswith("All propensities are 1, as of lists that were not drawn")
 
 
 def test_clipped_weights_have_no_interval(log: Path, found: Evaluation) -> None:

@@ -58,6 +58,12 @@ def fixed(query: int) -> np.ndarray:
     return prefix
 
 
+def tenth(query: int) -> np.ndarray:
+    """A tenth of the lists uniform, the others fixed: by prefix, those of the mixture."""
+    prefixes = 0.9 * fixed(query) + 0.1 * np.cumprod(uniform(query), axis=1)
+    return prefixes / np.column_stack([np.ones(len(prefixes)), prefixes[:, :-1]])
+
+
 def value(users: Users = cascade, alpha: np.ndarray = ALPHA, ranking: dict[str, list[int]] = BEST) -> float:
     """The value of a list per query."""
     total = 0.0

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import driftrank as dr
-from driftrank.clickmodels import CM, PBM, UBM, click_models
+from driftrank.clickmodels import CM, PBM, click_models
+from driftrank.clickmodels.fitting.counts import Pairs, PositionCounts
+from driftrank.clickmodels.fitting.identified import ranks_apart
 from driftrank.environments import Abrupt, Replay, Stationary
 from driftrank.experiments.paper.queries_from_log import queries_from_log
 from driftrank.fitting.fit import FittedModels, finest, fit_log, fit_statistics, models_of, write_models
@@ -20,6 +23,7 @@ from driftrank.logs import aggregate, attraction_over_time, drift, generate, ope
 from driftrank.logs.log import Log
 from driftrank.logs.over_time import window_edges
 from driftrank.queries import load, yandex_like
+from tests.logs.random_logs import write_log
 from tests.reporting.page_checks import check_page
 
 
@@ -242,7 +246,7 @@ def test_items_that_were_not_always_shown(tmp_path: Path) -> None:
     path = tmp_path / "log.parquet"
     rows = "('q', 1, [1, 2], [2]), ('q', 2, [1, 2], []), ('q', 3, [1, 3], []), ('r', 4, [1], [])"
     duckdb.sql(f"COPY (SELECT * FROM (VALUES {rows}) AS t(query, time, ranking, clicks)) TO '{path}'")
-    found = attraction_over_time(open_log(path), UBM, windows=2)[0]
+    found = attraction_over_time(open_log(path), CM, windows=2)[0]
     assert found.items == (1, 2, 3)
     assert np.isnan(found.attraction[0, 2])
     assert found.views.tolist() == [[2, 2, 0], [1, 0, 1]]
@@ -258,3 +262,84 @@ def test_queries_of_the_papers_pipeline(log: Log) -> None:
         queries_from_log(log, top=3, items=11)
     with pytest.raises(ValueError, match="no query has 5 items that were shown 1000000 times"):
         queries_from_log(log, top=3, items=5, views=1_000_000)
+
+
+def test_changes_in_a_file_are_not_lost(tmp_path: Path) -> None:
+    """The same model fitted again, without a search for changes, would replace them."""
+    path = tmp_path / "log.parquet"
+    generate(path, Stationary([[0.5, 0.1]], k=2), 300)
+    log, target = open_log(path), tmp_path / "models.json"
+    fitted = fit_log(log, "CM", holdout=0)
+    write_models(target, fitted, drifts=[])
+    write_models(target, fitted)  # it has no changes yet
+    held = json.loads(target.read_text("utf-8"))
+    for query in held["queries"].values():
+        query["CM"]["changes"] = [{"after": 10, "attraction": query["CM"]["attraction"]}]
+    target.write_text(json.dumps(held), "utf-8")
+    with pytest.raises(ValueError, match="one without changes; this one has those that drift=True found"):
+        write_models(target, fitted)
+    write_models(target, fitted, drifts=drift(log, top=1))
+    assert "changes" not in target.read_text("utf-8")  # none is found
+    target.write_text(json.dumps(held), "utf-8")
+    write_models(target, fitted, overwrite=True)
+
+
+# -- logs that do not identify a model ---------------------------------------------------------------------------------
+
+
+def rows(path: Path, lists: list[tuple[list[str], list[int]]]) -> Log:
+    return open_log(write_log(path, [("q", items, clicks) for items, clicks in lists]))
+
+
+@pytest.mark.parametrize("name", ["DCM", "SDBN", "PBM", "UBM", "DBN", "CCM"])
+@pytest.mark.parametrize("exact", [False, True])
+def test_lists_of_one_item_say_nothing_of_reading(tmp_path: Path, name: str, exact: bool) -> None:
+    log = rows(tmp_path / "log.parquet", [(["a"], [1]), (["b"], []), (["a"], [])] * 20)
+    with pytest.raises(ValueError, match="every list has one item and no position"):
+        click_models()[name].fit(log, exact=exact)
+
+
+def test_what_cannot_be_fitted_is_left_out_of_all(tmp_path: Path) -> None:
+    log = rows(tmp_path / "log.parquet", [(["a"], [1]), (["b"], []), (["a"], [])] * 20)
+    fitted = fit_log(log, "all")
+    assert list(fitted.fits) == ["CM"]
+    assert set(fitted.left_out) == set(click_models()) - {"CM"}
+    assert "every list has one item" in fitted.summary()["left_out"]["CCM"]
+    with pytest.raises(ValueError, match="every list has one item"):
+        fit_log(log, "CM,CCM")
+
+
+@pytest.mark.parametrize("name", ["PBM", "UBM"])
+def test_items_that_keep_their_position_say_nothing_of_examination(tmp_path: Path, name: str) -> None:
+    fixed = [(["a", "b", "c"], [1]), (["a", "b", "c"], [2, 3])] * 20
+    with pytest.raises(ValueError, match="no items were shown both at positions 2, 3 and, directly or through others"):
+        click_models()[name].fit(rows(tmp_path / "fixed.parquet", fixed))
+    partly = rows(tmp_path / "partly.parquet", [*fixed, (["b", "a", "c"], [1])])
+    with pytest.raises(ValueError, match="no items were shown both at position 3 and"):
+        click_models()[name].fit(partly)
+    assert fit_log(partly, "DCM").fits  # users who read down are found by where they stop
+    chained = rows(tmp_path / "chained.parquet", [*fixed, (["b", "a", "c"], [1]), (["a", "c", "b"], [])])
+    assert click_models()[name].fit(chained).converged
+
+
+def test_rows_at_one_position_only_are_refused(tmp_path: Path) -> None:
+    table = pa.table({"query": ["q"] * 60, "time": range(60), "ranking": [["a"], ["b"]] * 30, "clicks": [[1], []] * 30,
+                      "position": pa.array([3] * 60, pa.int16())})  # fmt: skip
+    with pytest.raises(ValueError, match="at positions 1, 2, 3 and"):
+        PBM.fit(open_log(table))
+
+
+def test_parameters_of_every_query_need_links_within_one() -> None:
+    pairs = Pairs(np.array(["p", "q"]), np.array([0, 0, 1, 1], np.int32), np.arange(4))
+    pair, rank = np.array([0, 0, 1, 2, 3]), np.array([1, 2, 3, 2, 3])
+    n = np.ones(5, int)
+    apart = PositionCounts(pairs, pair, rank, 0 * n, n, 0 * n, n, 0 * n)
+    assert ranks_apart(apart) == [3]
+    assert ranks_apart(apart, per_query=True) == [3]
+    linked = PositionCounts(pairs, np.append(pair, 1), np.append(rank, 2), *([np.zeros(6, int)] * 5))
+    assert ranks_apart(linked) == ranks_apart(linked, per_query=True) == []  # by p, which has all ranks
+
+
+def test_results_of_fits_are_shown_in_words(fitted: FittedModels) -> None:
+    assert repr(fitted).startswith("<CM, PBM, UBM fitted to 40,000 lists, compared on 8,000>\n")
+    assert repr(fitted.evaluations["PBM"]).startswith("<Evaluation: 8,000 lists, log-likelihood -")

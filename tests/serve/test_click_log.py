@@ -97,21 +97,62 @@ def test_propensities_and_what_the_others_would_have_shown(tmp_path):
 
 @pytest.mark.slow
 def test_the_log_of_a_ranker_that_explores_can_be_evaluated(tmp_path):
-    """A list that the policy does not show: its value, from the service's log, with the holdout left out."""
+    """A list that the policy does not show: its value, from the service's log. Left out are the holdout, second pages
+    and lists with pinned items: users click less on pages below, and the worst item is pinned to the top.
+    """
     likes = dict(zip("abcdef", (0.1, 0.15, 0.2, 0.3, 0.4, 0.05), strict=True))
-    with Harness(tmp_path, ranker={"holdout": 0.2, "explore": 1.0}) as harness:
+    with Harness(tmp_path, ranker={"holdout": 0.2, "explore": 1.0, "stable": 60}) as harness:
         for n in range(2000):
             user = random.Random(n)
-            shown = harness.shown("q", list(likes), f"e{n}", subject=f"s{n}")
-            harness.feedback(f"e{n}", [item for item in shown if user.random() < likes[item]][:1])
+            pinned = {"pinned": {"f": 1}} if n % 5 == 0 else {}
+            for page in (0, 3) if n % 4 == 1 and not pinned else (0,):
+                event = f"e{n}" if not page else f"e{n} below"
+                shown = harness.shown("q", list(likes), event, subject=f"s{n}", offset=page, **pinned)
+                liked = [item for item in shown if user.random() < likes[item] / (1 + page)][:1]
+                harness.feedback(event, liked)
             harness.clock.now += 1
         converted(tmp_path)
     found = dr.evaluate(tmp_path / "log.parquet", {"q": list("edc")}, changes=0)
-    assert 1500 < found.lists < 1700
+    assert 1200 < found.lists < 1360
+    assert found.checks["left-out"].numbers["lists"].keys() == {
+        "lists of the holdout", "pages after the first", "lists with pinned items"
+    }  # fmt: skip
     best = found["rankings"]
     assert best.grade == "B"
     assert best.low < 1 - 0.6 * 0.7 * 0.8 < best.high
-    assert best.high - best.low < 0.2
+    assert best.high - best.low < 0.25
+
+
+def test_candidates_and_pinned_places(tmp_path):
+    """By request, also if an earlier record has the candidates, and if that was converted before."""
+    with Harness(tmp_path, ranker={"explore": 1.0}) as harness:
+        for event, items in (("all", ITEMS), ("few", ["c", "a"]), ("again", ["c", "a"])):
+            harness.rank("shoes", items, event)
+        harness.rank("shoes", ITEMS[:4], "pinned", pinned={"d": 2})
+        for event in ("all", "few", "pinned"):
+            harness.feedback(event, [])
+        converted(tmp_path)
+        harness.feedback("again", [])
+        harness.rank("shoes", ["c", "a"], "later")
+        harness.feedback("later", [])
+        converted(tmp_path)
+    found = by_event(tmp_path)
+    assert {event: sorted(row["candidates"]) for event, row in found.items()} == {
+        "all": ITEMS, "few": ["a", "c"], "again": ["a", "c"], "later": ["a", "c"], "pinned": ITEMS[:4]
+    }  # fmt: skip
+    assert {event: row["pinned"] for event, row in found.items() if row["pinned"]} == {"pinned": [2]}
+    assert found["pinned"]["ranking"][1] == "d"
+
+
+def test_pages_and_pinned_lists_are_not_evaluated(tmp_path):
+    """Only they are there: that is said, instead of a value or another reason."""
+    with Harness(tmp_path, ranker={"explore": 1.0}) as harness:
+        for n in range(4):
+            harness.rank("shoes", ITEMS, f"e{n}", pinned={"d": 2})
+            harness.feedback(f"e{n}", [])
+        converted(tmp_path)
+    with pytest.raises(ValueError, match="has no list to evaluate, only lists with pinned items"):
+        dr.evaluate(tmp_path / "log.parquet", {"shoes": ["a", "b"]})
 
 
 def test_lists_that_were_shown_with_their_clicks(tmp_path):

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import typer
+import yaml
 from msgspec import UNSET
 
 from driftrank.cli.app import make_app
@@ -161,12 +162,20 @@ SERIES = {
 }
 
 
+def test_nothing_tells_to_install_a_name_that_others_may_register() -> None:
+    """The distribution is in no registry: an install of its name would run the code of whoever takes it."""
+    pages = [path for folder in (DEPLOY, DEPLOY.parent / "docs") for path in folder.rglob("*") if path.is_file()]
+    for path in [*pages, DEPLOY.parent / "README.md", DEPLOY.parent / "client/README.md"]:
+        if path.suffix != ".png":
+            assert not re.search(r"pip install\b.*[ '\"]driftrank\b(?!/)", path.read_text("utf-8")), path
+
+
 def expressions() -> list[str]:
     """The queries of the dashboard and of the alerts."""
     dashboard = json.loads((DEPLOY / "grafana-dashboard.json").read_text("utf-8"))
-    alerts = (DEPLOY / "driftrank-alerts.yml").read_text("utf-8")
+    alerts = yaml.safe_load((DEPLOY / "driftrank-alerts.yml").read_text("utf-8"))
     out = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
-    return out + re.findall(r"^ +expr: >-\n +(.*)$", alerts, re.MULTILINE)
+    return out + [rule["expr"] for group in alerts["groups"] for rule in group["rules"]]
 
 
 @pytest.mark.parametrize("expression", expressions())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from driftrank.serve.answers.event import event
-from driftrank.wire import EventState
+from driftrank.wire import EventState, GivenItem, Item
 from tests.serve.harness import Harness
 
 NOW = 1_700_000_000.0
@@ -133,3 +134,45 @@ def test_candidates_of_a_moved_state_are_recorded_again(harness: Harness, tmp_pa
         other.import_(states)
         other.rank("q", ["a", "b", "c", "d"], "f")
         assert see(other, "f").candidates == ["a", "b", "c", "d"]
+
+
+def test_why_each_item_is_where_it_was_with_the_numbers_of_then(tmp_path: Path) -> None:
+    with Harness(tmp_path, DEFAULT) as harness:
+        for n in range(40):
+            harness.rank("q", ["a", "b", "c", "d"], f"e{n}")
+            harness.feedback(f"e{n}", [1] if n % 2 else [])
+        first, last = see(harness, "e0").reasons, see(harness, "e39").reasons
+        assert all("not observed yet, a prior of 0." in reason for reason in first), first
+        assert any(
+            re.search(r"estimate 0\.\d+ \(from \d+ observations, and a prior of 0\.\d+ worth", it) for it in last
+        )
+        harness.put(policy="CascadeUCB1", k=3)
+        assert [re.sub(r"[\d.]+", "N", reason) for reason in see(harness, "e39").reasons if "score" in reason][:1] in (
+            ["by its score N"], ["to learn more about it, by its score N"],
+        )  # fmt: skip
+
+
+def test_what_the_request_said_of_the_items(tmp_path: Path) -> None:
+    settings = {"stable": "1h", "values": {"add": 0.5}}
+    with Harness(tmp_path, DEFAULT, ranker=settings) as harness:
+        items = [Item(name, {"colour": "red", "price": 2.0}, score) for name, score in (("a", 3.0), ("b", 2.0))]
+        for event_id in ("e", "same"):
+            harness.rank("q", items, event_id, context={"season": "winter"}, subject="someone")
+        harness.feedback("e", [1], kind="add")
+        found, same = see(harness, "e"), see(harness, "same")
+        by_id = dict(zip([it.id for it in found.items], found.given, strict=True))
+        assert by_id == {"a": GivenItem(1, 1.0, [], 2), "b": GivenItem(2, -1.0, [], 2)}
+        assert (found.context, found.offset, found.repeats) == (1, 0, 0)
+        assert found.subject is not None
+        assert re.fullmatch("[0-9a-f]{16}", found.subject)
+        assert (same.subject, same.repeats) == (found.subject, found.number)
+        assert found.feedback is not None
+        assert found.feedback.values == {1: 0.5}
+    (tmp_path / "linear").mkdir()
+    with Harness(tmp_path / "linear", "CascadeLinUCB") as harness:
+        harness.rank("q", [Item("a", [0.5, 1.0]), Item("b", [1.0, 0.25])], "e")
+        found = see(harness, "e")
+        assert {it.id: given.vector for it, given in zip(found.items, found.given, strict=True)} == {
+            "a": [0.5, 1.0], "b": [1.0, 0.25],
+        }  # fmt: skip
+        assert found.subject is None

@@ -12,7 +12,7 @@ from driftrank.serve.log.records import Clicked as ClickedRecord
 from driftrank.serve.log.records import Final, decode
 from driftrank.serve.state.rewards import is_click
 from driftrank.wire import Clicked
-from tests.serve.harness import Harness
+from tests.serve.harness import CHEAP, Harness
 
 VALUES = {"purchase": 1.0, "dwell": 0.3, "hide": 0.0}
 
@@ -131,6 +131,22 @@ def test_collected_events_count_with_the_largest_value(tmp_path: Path):
         assert (ended["e"].clicks, ended["e"].values) == ([1, 2], [(1, 1.0), (2, 1.0)])
         assert (ended["f"].clicks, ended["f"].values) == ([], [(1, 0.0), (2, 0.0)])
         assert harness.dump() == harness.dump_of_log()
+
+
+def test_values_without_collection_are_warned_of(harness: Harness, caplog: pytest.LogCaptureFixture):
+    """The settings were accepted silently, and then the second kind of event was refused."""
+    (note,) = harness.put("shop", policy=CHEAP, values=VALUES).notes
+    assert "second_click='update' collects them" in note
+    assert f"ranker shop: {note}" in caplog.messages
+    item = harness.shown("q", "abc", "e")[0]
+    assert harness.feedback("e", [item], kind="dwell").outcome == "counted"
+    refused = harness.feedback("e", [item], kind="purchase")
+    assert refused.outcome == "refused"
+    assert "second_click='update'" in str(refused.detail)
+    harness.feedback(harness.rank("q", "abc", "plain").event_id, [1])
+    assert harness.feedback("plain", []).detail == "other clicks were counted before"
+    assert harness.put("shop", policy=CHEAP, values=VALUES, second_click="update").notes == []
+    assert harness.put("shop", policy=CHEAP).notes == []
 
 
 def test_old_records_keep_their_meaning():

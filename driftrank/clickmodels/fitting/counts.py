@@ -109,8 +109,10 @@ class PositionCounts:
 
     @property
     def longest(self) -> int:
-        """The same, or 0 if ranks of items without a click are not known."""
-        return self.k if self.detailed else 0
+        """The same, or 0 if it is not known: without the ranks of items that were not clicked, it is 1 if nothing was
+        shown below a click."""
+        alone = self.k == 1 and not self.previous.any()
+        return self.k if self.detailed or alone else 0
 
 
 @dataclass(frozen=True, eq=False)

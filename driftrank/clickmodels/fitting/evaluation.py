@@ -33,6 +33,10 @@ class Evaluation:
     perplexity: Numbers  #: (K,) by rank, of the marginal P(click)
     conditional_perplexity: Numbers  #: (K,) by rank, of P(click) given the clicks above
 
+    def __repr__(self) -> str:
+        scores = f"log-likelihood {self.mean_log_likelihood:.5f} of a list, perplexity {self.mean_perplexity:.4f}"
+        return f"<Evaluation: {int(self.lists.sum()):,} lists, {scores}>"
+
     @property
     def mean_log_likelihood(self) -> float:
         """Of a list."""

@@ -27,14 +27,14 @@ BY_FEATURES = ("PDGD", "DBGD", "CascadeLinUCB", "CascadeLinTS", "CascadeTS", *EV
 RESTARTED = ("OracleRestart", "OracleRestart:base=CascadeTS(order=increasing,a0=0.5,b0=0.5)")
 ORACLES = (*RESTARTED, "StaticOracle")
 
-#: the best rivals, by the best of 32 settings for each on development worlds: `python benchmarks/fair.py tune`
+#: the best rivals, by the best of 32 settings each on development worlds: `python benchmarks/fair.py tune --queries 16`
 TUNED = {
-    "CascadeTS": "CascadeTS:order=increasing",
-    "CascadeSWUCB": "CascadeSWUCB:order=increasing,window=1000,epsilon=0.02",
-    "CascadeDUCB": "CascadeDUCB:order=increasing,discount=0.99975,epsilon=0.02",
-    "CascadeSWTS": "CascadeSWTS:order=increasing,window=2000",
+    "CascadeTS": "CascadeTS:a0=0.05,b0=4.0",
+    "CascadeSWUCB": "CascadeSWUCB:order=increasing,window=1000,epsilon=0.01",
+    "CascadeDUCB": "CascadeDUCB:order=increasing,discount=0.998,epsilon=0.003",
+    "CascadeSWTS": "CascadeSWTS:order=increasing,window=2000,a0=0.5,b0=0.5",
     "CascadeSWKLUCB": "CascadeSWKLUCB:order=increasing,window=4000",
-    "GLRTCascadeKLUCB": "GLRTCascadeKLUCB:order=increasing,explore=0.01",
+    "GLRTCascadeKLUCB": "GLRTCascadeKLUCB:order=increasing,explore=0.02,delta=0.05",
 }
 #: those whose parameters theory derives from the number of changes
 BY_THEORY = tuple(f"{name}:n_breakpoints={CHANGES}" for name in TUNED if name != "CascadeTS")

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
+import numpy as np
+
+from driftrank.policies.shared.memo import MEMO
+from driftrank.serve.answers.reason import placed
 from driftrank.serve.core import ServiceCore
+from driftrank.serve.log.description import given_in
 from driftrank.serve.log.records import Final, Ranked, decode
 from driftrank.serve.log.store.base import StoreDamaged
 from driftrank.serve.problems import Refused
@@ -13,7 +19,7 @@ from driftrank.serve.state import outcome
 from driftrank.serve.state.impressions import Impression
 from driftrank.serve.state.ranker import Ranker
 from driftrank.serve.times import moment
-from driftrank.wire import EventFeedback, EventState, ItemId
+from driftrank.wire import EventFeedback, EventState, GivenItem, ItemId
 
 _Outcome = Literal["open", "inactive", "collected", "counted", "holdout", "forgotten", "withdrawn", "dropped"]
 
@@ -38,8 +44,38 @@ async def event(service: ServiceCore, name: str, event_id: str) -> EventState:
         ranker.spec if ranked.ranker_since in (0, ranker.since) and impression.seq >= ranker.since else None,
         ranked.defer, moment(impression.opened_at) if opened else None,
         moment(impression.opened_at + ranker.feedback_window) if is_open else None,
-        collected, None if final is None else _feedback(final),
+        collected, None if final is None else _feedback(final), _reasons(ranker, impression), *_given(ranked),
+        f"{ranked.subject:016x}" if ranked.subject else None, ranked.offset, ranked.repeats,
     )  # fmt: skip
+
+
+def _reasons(ranker: Ranker, impression: Impression) -> list[str]:
+    """Why each item is where it is; with the numbers of the memo, if the policy that made it has not changed."""
+    ranked, arm = impression.ranked, ranker.arm(impression.ranked.arm)
+    notes: list[Sequence[float] | None] = [None] * len(ranked.shown)
+    same = arm is not None and ranked.ranker_since in (0, arm.since) and impression.seq >= arm.since
+    if arm is not None and same and arm.shares and arm.policy.memo == MEMO and ranked.memo:
+        memo = np.frombuffer(ranked.memo, "<f8")
+        if len(memo) == MEMO * len(notes):
+            notes = list(memo.reshape(-1, MEMO).tolist())
+    return [placed(item, note) for item, note in zip(ranked_items(ranked), notes, strict=True)]
+
+
+def _given(ranked: Ranked) -> tuple[list[GivenItem], int]:
+    """The items shown as the request described them, and the number of features of its context."""
+    n = len(ranked.shown)
+    places: Sequence[int | None] = ranked.places or [None] * n
+    if ranked.described is not None:
+        its = given_in(ranked.described, n)
+        scores: Sequence[float | None] = its.score or [None] * n
+        all_ = zip(places, scores, its.vectors, its.named, strict=True)
+        return [GivenItem(*one) for one in all_], its.context
+    if ranked.features is not None and ranked.items is not None:
+        vectors = dict(zip(ranked.items, ranked.features, strict=True))
+        return [
+            GivenItem(place, None, vectors.get(item, [])) for place, item in zip(places, ranked.shown, strict=True)
+        ], 0
+    return [GivenItem(place) for place in ranked.places], 0
 
 
 def _outcome(service: ServiceCore, ranker: Ranker, impression: Impression) -> _Outcome:
@@ -56,7 +92,8 @@ def _outcome(service: ServiceCore, ranker: Ranker, impression: Impression) -> _O
 
 
 def _feedback(final: Final) -> EventFeedback:
-    return EventFeedback(final.how, moment(final.time), final.clicks, final.shown, final.client_time)  # type: ignore[arg-type]
+    values = dict(final.values)
+    return EventFeedback(final.how, moment(final.time), final.clicks, final.shown, final.client_time, values)  # type: ignore[arg-type]
 
 
 async def _candidates(service: ServiceCore, ranker: Ranker, ranked: Ranked) -> list[ItemId] | None:

@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec import UNSET
 
 from driftrank.clickmodels.fitting.intervals import wilson
 from driftrank.policies.estimates import Belief
-from driftrank.wire import ItemState
+from driftrank.wire import ItemState, RankedItem
 
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 
@@ -38,7 +39,7 @@ def reason(item: ItemState, place: int, of: int) -> str:
     >>> reason(item, 3, 12)
     '3rd of 12 by its estimate 0.2 (0.16 to 0.25, from 340 observations, and a prior of 0.1 worth 20)'
     """
-    where = f"{_ordinal(place)} of {of}"
+    where = f"{ordinal(place)} of {of}"
     if item.estimate is None:
         if item.score is not None:
             return f"{where} by its score {item.score:.3g}: it was not observed yet"
@@ -60,13 +61,43 @@ def reason(item: ItemState, place: int, of: int) -> str:
     return out
 
 
+def placed(item: RankedItem, note: Sequence[float] | None) -> str:
+    """Why an item is where it is in a list that was served. ``note``: what the memo of the list has of it.
+
+    >>> placed(RankedItem("a", 1, 0.25, "learnt"), [2.0, 18.0, 60.0, 340.0, 0.2, 0.9, 0.5])
+    'by its score 0.25: estimate 0.2 (from 340 observations, and a prior of 0.1 worth 20)'
+    >>> placed(RankedItem("a", 2, 0.41, "explore"), None)
+    'to learn more about it, by its score 0.41'
+    >>> placed(RankedItem("a", 3, None, "pinned"), None)
+    'placed here by the caller'
+    """
+    if item.why in ("pinned", "baseline"):
+        return "placed here by the caller" if item.why == "pinned" else "where your own order has it"
+    out = "to learn more about it" if item.why == "explore" else ""
+    if item.score is not None:
+        out += f"{', ' if out else ''}by its score {item.score:.3g}"
+    if note is not None and note[0] >= 0:
+        a, b, _, n, mean = note[:5]
+        prior = f"a prior of {a / (a + b):.2g} worth {_number(a + b)}"
+        if n < 0:
+            behind = "its users have changed, so the prior does not count"
+        elif n:
+            behind = f"from {_number(n)} observation{'s' if n != 1 else ''}, and {prior}"
+        else:
+            behind = f"not observed yet, {prior}"
+        out += f"{': ' if out else ''}estimate {mean:.3g} ({behind})"
+    if item.propensity is not UNSET:
+        out += f"{'; ' if out else ''}it had a probability of {item.propensity:.3g} given the items above"
+    return out or "chosen by the policy"
+
+
 def _number(n: float) -> str:
     return f"{n:.0f}" if n >= 10 else f"{n:.2g}"
 
 
-def _ordinal(n: int) -> str:
+def ordinal(n: int) -> str:
     """
-    >>> [_ordinal(n) for n in (1, 2, 3, 4, 11, 12, 21, 113)]
+    >>> [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 21, 113)]
     ['1st', '2nd', '3rd', '4th', '11th', '12th', '21st', '113th']
     """
     return f"{n}{'th' if 10 < n % 100 < 14 else _ENDINGS.get(n % 10, 'th')}"

@@ -7,11 +7,11 @@ from typing import Literal
 import numpy as np
 
 import driftrank
-from driftrank.clickmodels.fitting.intervals import wilson
 from driftrank.evaluation.sequences import mixture_width
 from driftrank.serve.answers.experiment import compared
 from driftrank.serve.core import ServiceCore
-from driftrank.serve.monitoring.metrics import DELAYS
+from driftrank.serve.monitoring.metrics import DELAYS, quantile
+from driftrank.serve.slices import Slices
 from driftrank.serve.state.experiment import Experiment, Pair
 from driftrank.serve.state.ranker import Ranker
 from driftrank.serve.state.series import COUNTS, DAY, HOUR, HOURS, MINUTE, MINUTES, SUMS, Periods, of_days
@@ -106,11 +106,21 @@ def _gain(sums: Experiment, pair: Pair, since: float) -> Gain:
     )  # fmt: skip
 
 
-async def overview(service: ServiceCore, visible: frozenset[str] | None) -> Overview:
-    """The rankers that a key has access to; None: all, and the service itself."""
+async def overview(
+    service: ServiceCore, visible: frozenset[str] | None, known: dict[str, RankerOverview] | None = None
+) -> Overview:
+    """The rankers that a key has access to; None: all, and the service itself. ``known``: computed a moment ago; gets
+    the others.
+    """
     names = [name for name in service.ranker_names() if visible is None or name in visible]
-    now = service.now()
-    rankers = [_glance(service.ranker(name), now) for name in names]
+    now, known, slices = service.now(), {} if known is None else known, Slices()
+    for name in names:
+        ranker = service.state.rankers.get(name)
+        if name not in known and ranker is not None:  # it may have been deleted in a pause
+            known[name] = _glance(ranker, now)
+            if slices.over:
+                await slices.pause()
+    rankers = [known[name] for name in names if name in known]
     return Overview(moment(now), rankers, await _service(service) if visible is None else None)
 
 
@@ -142,20 +152,17 @@ def _clickedness(counts: dict[str, int]) -> Clickedness:
     lists, clicked = counts["feedback"] + counts["silence"], counts["clicked"]
     if not lists:
         return Clickedness(0, 0, 0)
-    low, high = wilson(clicked, lists)
-    return Clickedness(
-        lists, clicked, counts["clicks"], round(clicked / lists, 6), round(float(low), 6), round(float(high), 6)
-    )
+    return Clickedness(lists, clicked, counts["clicks"], round(clicked / lists, 6))
 
 
 async def _service(service: ServiceCore) -> ServiceOverview:
     metrics, (size, nodes) = service.metrics, await service.store_use()
-    p50, p99 = (metrics.quantile("http_request_duration_seconds", ("rank",), share) for share in (0.5, 0.99))
+    rank = metrics.durations("http_request_duration_seconds", ("rank",))
     return ServiceOverview(
         driftrank.__version__, int(metrics.total("http_requests", lambda labels: True)),
         int(metrics.total("http_requests", lambda labels: int(labels[1]) >= 500)), size,
-        service.state.queries.nbytes, _resident(), p50, p99, service.problem,
-        [NodeOverview(*node) for node in nodes],
+        service.state.queries.nbytes, _resident(), quantile(rank, 0.5), quantile(rank, 0.99), service.problem,
+        [NodeOverview(*node) for node in nodes], service.maintenance.recent.requests(),
     )  # fmt: skip
 
 

@@ -36,8 +36,9 @@ _ANSWERS: dict[str, dict[str, Limit]] = {
     "FeedbackResult": {"clicks": _COUNT},
     "EventState": {
         "number": _NUMBER, "step": _NUMBER, "items": {"maxItems": LONGEST_LIST}, "collected": {"items": _POSITION},
-        "draw": {"pattern": "^[0-9a-f]{16}$"},
+        "draw": {"pattern": "^[0-9a-f]{16}$"}, **dict.fromkeys(("context", "offset", "repeats"), _COUNT),
     },
+    "GivenItem": {"place": _NUMBER, "named": _COUNT},
     "EventFeedback": {"clicks": {"items": _POSITION}, "shown": _COUNT},
     "QueryState": dict.fromkeys(("steps", "lists", "clicks", "last_change", "changes", "items_total"), _COUNT),
     "ItemState": {"samples": _COUNT, "last_change": _COUNT, "place": _COUNT, "prior": _SHARE, "strength": _COUNT},
@@ -50,6 +51,7 @@ _ANSWERS: dict[str, dict[str, Limit]] = {
         **dict.fromkeys(("lists_hour", "lists_day", "changes_day", "pending"), _COUNT), "explored": _SHARE,
     },
     "NodeOverview": {"record": _COUNT},
+    "RecentRequests": dict.fromkeys(("requests", "errors"), _COUNT),
     "ServiceOverview": dict.fromkeys(("requests", "errors", "store_bytes", "state_bytes", "memory_bytes"), _COUNT),
     "ShadowState": {"lists": _COUNT, "effective": _COUNT, **dict.fromkeys(("shown", "value", "low", "high"), _SHARE)},
     "AfterPrefix": {"differing": _SHARE, "needed": _COUNT},

@@ -5,6 +5,8 @@ Hashes of names and categories, and numbers, of the items shown only: ten items 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from msgspec import Struct, msgpack
 
@@ -31,6 +33,23 @@ def pack_description(x: Described) -> bytes | None:
         x.value[tokens % 2 == 1].astype("<f8").tobytes(),
     )  # fmt: skip
     return msgpack.encode(packed)
+
+
+class Given(NamedTuple):
+    """A packed description for people."""
+
+    score: list[float]  #: of each item; empty: there are none
+    vectors: list[list[float]]  #: of each item
+    named: list[int]  #: the number of named features of each item
+    context: int  #: and of the request
+
+
+def given_in(packed: bytes, n: int) -> Given:
+    """The packed description of ``n`` items."""
+    saved = msgpack.decode(packed, type=_Packed)
+    dense, lengths = np.frombuffer(saved.dense, "<f8"), np.frombuffer(saved.lengths, "<u1").tolist()
+    of_items, context = (lengths[:n], sum(lengths[n:])) if lengths else ([0] * n, 0)
+    return Given(np.frombuffer(saved.score, "<f8").tolist(), dense.reshape(n, -1).tolist(), of_items, context)
 
 
 def unpack_description(packed: bytes, x: Described) -> Described:

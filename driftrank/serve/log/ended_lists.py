@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -26,7 +26,8 @@ from driftrank.serve.log.records import (
 from driftrank.serve.log.store.base import LogReader, StoreDamaged
 from driftrank.wire import ItemId
 
-_CHUNK = 10_000
+#: records that are read at once, and candidates of queries that are remembered
+_CHUNK, _OFFERS = 10_000, 10_000
 
 
 class EndedList(NamedTuple):
@@ -36,6 +37,7 @@ class EndedList(NamedTuple):
     time: float  #: when it was shown: ranked, or activated
     ranked: Ranked
     final: Final
+    candidates: list[ItemId] | None = None  #: None: unknown
 
     @property
     def items(self) -> list[ItemId]:
@@ -61,6 +63,7 @@ class EndedLists:
         self._open: dict[str, tuple[int, float, Ranked]] = {}  # by event id: the opening record (0: none), when
         self._collected: dict[str, Collected] = {}  # by event id: clicks that count at the end
         self._values: dict[str, dict[int, float]] = {}  # by event id: the values of positions, if they were given
+        self._offers: OrderedDict[int, list[ItemId] | None] = OrderedDict()  # by record: the candidates that it has
         self._created: float = 0  # the first record of the ranker, if known; infinite: it is deleted
         self.first = 0  #: the oldest record of the log; 0: it has none, or is not read yet
         self.last = 0  #: the last record read
@@ -96,6 +99,8 @@ class EndedLists:
     def _fold(self, seq: int, record: Record) -> EndedList | None:
         if record.ranker != self._ranker:
             return None
+        if isinstance(record, Ranked) and not record.offered_by:
+            self._remember(seq, record)
         if self._created == math.inf:  # it is deleted
             if isinstance(record, RankerSet):
                 self._created = seq
@@ -141,11 +146,37 @@ class EndedLists:
         elif not opened_by:
             self._leave_out(seq, "deferred and not activated")
         elif seq > self._after:
-            return EndedList(seq, time, ranked, final)
+            return EndedList(seq, time, ranked, final, self._candidates(ranked))
         return None
+
+    def _candidates(self, ranked: Ranked) -> list[ItemId] | None:
+        """The candidates, which may be in the record of an earlier ranking."""
+        by = ranked.offered_by
+        if not by:
+            return _own_candidates(ranked)
+        if by in self._offers:
+            self._offers.move_to_end(by)
+        else:
+            found = self._log.read(by - 1, 1)
+            record = decode(found[0].body) if found and found[0].seq == by else None
+            self._remember(by, record if isinstance(record, Ranked) else None)
+        return self._offers[by]
+
+    def _remember(self, seq: int, record: Ranked | None) -> None:
+        self._offers[seq] = None if record is None else _own_candidates(record)
+        if len(self._offers) > _OFFERS:
+            self._offers.popitem(last=False)
 
     def _leave_out(self, seq: int, why: str) -> None:
         self.left_out[why] += seq > self._after
+
+
+def _own_candidates(ranked: Ranked) -> list[ItemId] | None:
+    """The candidates that a record has itself; None: they are unknown."""
+    if ranked.candidates is not None:
+        return ranked.candidates
+    # with a shared model these are only the candidates that had a state
+    return None if ranked.places or ranked.described else ranked.items
 
 
 def rankers_of(log: LogReader) -> list[str]:

@@ -7,7 +7,7 @@ scrape. All counting is done in the event loop's thread.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -177,25 +177,9 @@ class Metrics:
         """The sum of the counts with these labels."""
         return sum(n for labels, n in self._counts[name].items() if counts(labels))
 
-    def quantile(self, name: str, labels: Labels, share: float) -> float | None:
-        """The duration within which a share of all was, between the bounds of its bucket; None without any.
-
-        >>> metrics = Metrics()
-        >>> for seconds in (0.0002, 0.0002, 0.0002, 0.007):
-        ...     metrics.observe("http_request_duration_seconds", ("rank",), seconds)
-        >>> metrics.quantile("http_request_duration_seconds", ("rank",), 0.5)
-        0.0002
-        """
-        cells = self._times[name].get(labels)
-        if cells is None or not (n := sum(cells[:-1])):
-            return None
-        bounds, so_far = HISTOGRAMS[name].bounds, 0.0
-        for at, count in enumerate(cells[:-2]):
-            if count and so_far + count >= share * n:
-                low = bounds[at - 1] if at else 0.0
-                return low + (bounds[at] - low) * (share * n - so_far) / count
-            so_far += count
-        return bounds[-1]
+    def durations(self, name: str, labels: Labels) -> list[float]:
+        """The counts of the buckets of a histogram, so far."""
+        return (self._times[name].get(labels) or _empty(HISTOGRAMS[name].bounds))[:-1]
 
     def forget(self, ranker: str) -> None:
         """Drop the counts of a deleted ranker."""
@@ -232,6 +216,26 @@ class Metrics:
         for name, family in GAUGES.items():
             if name in self._gauges:
                 yield _read(name, family, self._gauges[name]())
+
+
+def quantile(counts: Sequence[float], share: float, bounds: tuple[float, ...] = _BUCKETS) -> float | None:
+    """The duration within which a share of all was, between the bounds of its bucket; None without any.
+
+    >>> metrics = Metrics()
+    >>> for seconds in (0.0002, 0.0002, 0.0002, 0.007):
+    ...     metrics.observe("http_request_duration_seconds", ("rank",), seconds)
+    >>> quantile(metrics.durations("http_request_duration_seconds", ("rank",)), 0.5)
+    0.0002
+    """
+    if not (n := sum(counts)):
+        return None
+    so_far = 0.0
+    for at, count in enumerate(counts[:-1]):
+        if count and so_far + count >= share * n:
+            low = bounds[at - 1] if at else 0.0
+            return low + (bounds[at] - low) * (share * n - so_far) / count
+        so_far += count
+    return bounds[-1]
 
 
 def _empty(bounds: tuple[float, ...]) -> list[float]:

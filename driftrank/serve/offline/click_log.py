@@ -2,11 +2,12 @@
 
 Besides the columns of the schema there are ``arm`` (live, shadow, safe, holdout or an arm of the settings), ``event``
 (the event id), ``how`` (feedback, or silence that counts as no click), ``value`` (the sum of the values of its clicks)
-and ``offset`` (positions above it, of earlier pages). ``user`` is a hash of the subject, NULL if there was none.
-``propensities`` are NULL unless the policy defines them or the ranker explores; each is the probability of the item
-given those above it. ``baseline`` is the list that the caller's order would have been, ``policy_ranking`` for lists of
-the holdout, and of a shadow that explores, the one that the ranker's own arm would have shown; both are NULL if they
-are not recorded.
+``offset`` (positions above it, of earlier pages) and ``pinned`` (positions of pinned items). ``user`` is a hash of the
+subject, NULL if there was none. ``propensities`` are NULL unless the policy defines them or the ranker explores; each
+is the probability of the item given those above it, 1 if it was pinned. ``candidates`` are the items of the request,
+NULL if their record is no longer in the store. ``baseline`` is the list that the caller's order would have been,
+``policy_ranking`` for lists of the holdout, and of a shadow that explores, the one that the ranker's own arm would have
+shown; both are NULL if they are not recorded.
 
 Every conversion adds a file with the lists that have ended since the last one. A file is named by the record after
 which it begins, so of two conversions at the same time one replaces the same file of the other.
@@ -31,11 +32,11 @@ from driftrank.wire import ItemId
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: lists of one file at most, which are in memory together, as tables of this many
-_FILE, _CHUNK = 1_000_000, 10_000
+#: lists and bytes of one file at most, which are in memory together, as tables of this many lists
+_FILE, _BYTES, _CHUNK = 1_000_000, 512_000_000, 10_000
 _RANKER, _LAST = b"driftrank.ranker", b"driftrank.last"
 #: columns with lists of items
-_LISTS = ("ranking", "baseline", "policy_ranking")
+_LISTS = ("ranking", "baseline", "policy_ranking", "candidates")
 
 
 @dataclass
@@ -66,7 +67,7 @@ def convert_store(url: str, out: str | os.PathLike[str], ranker: str | None = No
         lists, tables, begin = iter(found), [], after
         while pending := list(islice(lists, _CHUNK)):
             tables.append(_table(pending, report))
-            if sum(map(len, tables)) >= _FILE:
+            if sum(map(len, tables)) >= _FILE or sum(table.nbytes for table in tables) >= _BYTES:
                 _add(folder, begin, pending[-1].seq, tables, report)
                 tables, begin = [], pending[-1].seq
         if tables:
@@ -126,6 +127,7 @@ def _table(lists: Sequence[EndedList], report: ConvertedStore) -> pa.Table:
         "ranking": [ended.items[:LONGEST] for ended in lists],
         "baseline": [_cut(ended.ranked.baseline_list) for ended in lists],
         "policy_ranking": [_cut(ended.ranked.policy_list) for ended in lists],
+        "candidates": [ended.candidates for ended in lists],
     }
     kinds = {type(item) for each in rankings.values() for ranking in each for item in ranking or ()}
     if len(kinds) > 1:
@@ -145,8 +147,8 @@ def _table(lists: Sequence[EndedList], report: ConvertedStore) -> pa.Table:
         "user": pa.array([f"{e.ranked.subject:016x}" if e.ranked.subject else None for e in lists], pa.string()),
         "value": pa.array([ended.final.value for ended in lists], pa.float64()),
         "offset": pa.array([ended.ranked.offset for ended in lists], pa.int32()),
-        "baseline": pa.array(rankings["baseline"], ids),
-        "policy_ranking": pa.array(rankings["policy_ranking"], ids),
+        "pinned": pa.array([_pinned(ended) for ended in lists], pa.list_(pa.int16())),
+        **{name: pa.array(rankings[name], ids) for name in _LISTS[1:]},
     }
     return pa.table(columns)
 
@@ -159,6 +161,11 @@ def _note_text(report: ConvertedStore) -> None:
 
 def _cut(ranking: list[ItemId] | None) -> list[ItemId] | None:
     return None if ranking is None else ranking[:LONGEST]
+
+
+def _pinned(ended: EndedList) -> list[int]:
+    shown = ended.ranked.why[: min(len(ended.items), LONGEST)]
+    return [position for position, why in enumerate(shown, 1) if why == "p"]
 
 
 def _propensities(ended: EndedList) -> list[float] | None:

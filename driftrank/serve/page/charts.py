@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
 #: of the drawing, in its own units
 _W, _H = 1000, 240
+#: rows of the table of a chart
+_ROWS = 12
 
 #: half of an axis, in units of its first digit
 _ROUND = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
@@ -27,7 +30,7 @@ class Line(NamedTuple):
 
     name: str
     points: Sequence[Point]
-    colour: str  #: a class: c1 to c6, best, quiet
+    colour: str  #: classes: c1 to c6, best or quiet, and perhaps dashed, or thin, which is not in the legend
     band: Sequence[tuple[float, float, float]] = ()  #: time, low, high
 
 
@@ -73,14 +76,42 @@ def chart(
             )
     axis = "".join(f"<span>{_number(v)}</span>" for v in (top, (top + bottom) / 2, bottom))
     times = "".join(f"<span>{escape(text)}</span>" for text in ticks)
-    legend = "".join(f'<li class="{line.colour}">{escape(line.name)}</li>' for line in lines)
+    named = [line for line in lines if "thin" not in line.colour]
+    legend = "".join(f'<li class="{line.colour}">{escape(line.name)}</li>' for line in named)
     return Markup(
         f'<figure class="chart"><div class="plot"><div class="y-axis" aria-hidden="true">{axis}</div>'
         f'<svg viewBox="0 0 {_W} {_H}" preserveAspectRatio="none" role="img" aria-label="{escape(label)}" '
         f'data-begin="{begin:.0f}" data-end="{end:.0f}" data-top="{top:g}" data-bottom="{bottom:g}">'
         f'{"".join(parts)}</svg></div><div class="x-axis" aria-hidden="true">{times}</div>'
-        f'<figcaption><ul class="legend">{legend}</ul></figcaption></figure>'
+        f'<figcaption><ul class="legend">{legend}</ul>{_table(lines, begin, end)}</figcaption></figure>'
     )
+
+
+def _table(lines: Sequence[Line], begin: float, end: float) -> str:
+    """The lines as numbers: the latest of each at some times."""
+    if not any(line.points for line in lines):
+        return ""
+    head = "".join(f'<th scope="col" class="number">{escape(line.name)}</th>' for line in lines)
+    form = "%H:%M:%S" if end - begin < 86_400 else "%Y-%m-%d %H:%M"
+    rows = []
+    for n in range(1, _ROWS + 1):
+        time = begin + (end - begin) * n / _ROWS
+        cells = "".join(f'<td class="number">{_at(line, time)}</td>' for line in lines)
+        rows.append(f'<tr><th scope="row">{datetime.fromtimestamp(time, UTC).strftime(form)}</th>{cells}</tr>')
+    return (
+        '<details class="data"><summary>As a table</summary><div class="scroll" tabindex="0" role="group" '
+        f'aria-label="Data of the chart"><table><thead><tr><th scope="col">Until, UTC</th>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div></details>"
+    )
+
+
+def _at(line: Line, time: float) -> str:
+    """The latest value of a line at a time, with its band."""
+    value = next((y for t, y in reversed(line.points) if t <= time), None)
+    if value is None:
+        return "–"
+    low, high = next(((lo, hi) for t, lo, hi in reversed(line.band) if t <= time), (None, None))
+    return _number(value) if low is None or high is None else f"{_number(value)} ({_number(low)} to {_number(high)})"
 
 
 def sparkline(values: Sequence[float | None], label: str, colour: str = "c1") -> Markup:

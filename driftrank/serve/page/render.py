@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from importlib import resources
 from typing import Any
@@ -11,8 +12,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from driftrank import __version__
+from driftrank.reporting.page import tokens
 from driftrank.serve.page import charts
 from driftrank.serve.page.broadcast import Regions
+from driftrank.serve.slices import Slices
 
 #: blocks of templates that are kept current begin with this
 _LIVE = "live_"
@@ -27,7 +30,9 @@ STATIC = {
 
 @functools.cache
 def static(name: str) -> bytes:
-    return (resources.files(__package__) / "static" / name).read_bytes()
+    """A file of the page; the style sheet begins with the colours that all pages of driftrank share."""
+    own = (resources.files(__package__) / "static" / name).read_bytes()
+    return tokens().encode() + own if name == "style.css" else own
 
 
 @functools.cache
@@ -36,17 +41,29 @@ def address(name: str) -> str:
     return f"/page/{name}?v={hashlib.sha256(static(name)).hexdigest()[:12]}"
 
 
-def page(template: str, context: dict[str, Any]) -> str:
-    return _template(template).render(context)
+async def page(template: str, context: dict[str, Any]) -> str:
+    return await _joined(_template(template).generate(context))
 
 
-def regions(template: str, context: dict[str, Any]) -> Regions:
+async def regions(template: str, context: dict[str, Any]) -> Regions:
     """The live regions of a page."""
     found = _template(template)
     made = found.new_context(context)
     return {
-        name.removeprefix(_LIVE): "".join(block(made)) for name, block in found.blocks.items() if name.startswith(_LIVE)
+        name.removeprefix(_LIVE): await _joined(block(made))
+        for name, block in found.blocks.items()
+        if name.startswith(_LIVE)
     }
+
+
+async def _joined(pieces: Iterable[str]) -> str:
+    """A text that takes long to make: requests are answered meanwhile."""
+    out, slices = [], Slices()
+    for piece in pieces:
+        out.append(piece)
+        if slices.over:
+            await slices.pause()
+    return "".join(out)
 
 
 def _template(name: str) -> Template:

@@ -19,7 +19,7 @@ from driftrank.serve.http.bodies import WholeBody
 from driftrank.serve.http.endpoint import HEADERS, LABEL
 from driftrank.serve.http.origin import check_origin, same_origin
 from driftrank.serve.page import render, settings_form
-from driftrank.serve.page.broadcast import Broadcaster, Regions, Topic
+from driftrank.serve.page.broadcast import Broadcaster, Regions, Round, Topic
 from driftrank.serve.page.sandbox import Sandbox
 from driftrank.serve.page.sessions import COOKIE, LIFETIME, Sessions, Viewer
 from driftrank.serve.page.views import VIEWS, Looking
@@ -39,6 +39,8 @@ _HEADERS = {
 }
 #: bytes of a form
 _LONGEST = 16_384
+#: the live updates of pages
+_STREAM = "/page/stream"
 
 _Handler = Callable[["Page", "_Asked"], Awaitable[Response]]
 
@@ -90,25 +92,27 @@ class Page:
             raise no_ranker(ranker)
         return Topic(view, tuple(sorted(params.items())), viewer.rankers)
 
-    async def context(self, topic: Topic) -> dict[str, Any]:
+    async def context(self, topic: Topic, round_: Round) -> dict[str, Any]:
         """The contents of a page, apart from who looks."""
         self._service.check_ready()
-        looking = Looking(self._service, dict(topic.params), topic.rankers, self._sandbox)
+        looking = Looking(self._service, dict(topic.params), topic.rankers, self._sandbox, round_)
         return await VIEWS[topic.view](looking)
 
-    async def _regions(self, topic: Topic) -> Regions:
-        return render.regions(f"{topic.view}.html", await self.context(topic))
+    async def _regions(self, topic: Topic, round_: Round) -> Regions:
+        return await render.regions(f"{topic.view}.html", await self.context(topic, round_))
 
-    def answer(self, template: str, viewer: Viewer | None, context: Mapping[str, Any], status: int = 200) -> Response:
+    async def answer(
+        self, template: str, viewer: Viewer | None, context: Mapping[str, Any], status: int = 200
+    ) -> Response:
         """A page, with what all have in common."""
         common = {
             "viewer": viewer, "sandbox": self._sandbox is not None, "stream": None, "view": template.partition(".")[0],
             "search": "",
         }  # fmt: skip
-        return HTMLResponse(render.page(template, {**common, **context}), status)
+        return HTMLResponse(await render.page(template, {**common, **context}), status)
 
-    def problem(self, problem: Refused, viewer: Viewer | None) -> Response:
-        out = self.answer("problem.html", viewer, {"problem": problem}, problem.status)
+    async def problem(self, problem: Refused, viewer: Viewer | None) -> Response:
+        out = await self.answer("problem.html", viewer, {"problem": problem}, problem.status)
         if problem.title == "Not ready":
             out.headers["refresh"] = "2"
         return out
@@ -134,7 +138,10 @@ class _Endpoint:
                     raise Refused(403, "Origin refused", "token: must be that of the page; load it again")
                 response = await self._handler(self._page, _Asked(request, viewer, form))
         except Refused as problem:
-            response = self._page.problem(problem, viewer)
+            if scope["path"] == _STREAM:  # shown beside what the page has
+                response = Response(problem.detail, problem.status, problem.headers, "text/plain")
+            else:
+                response = await self._page.problem(problem, viewer)
         await _safe(response)(scope, receive, send)
 
 
@@ -151,21 +158,21 @@ class _SignIn:
             if self._page.viewer(scope) is not None:
                 response: Response = RedirectResponse(_local(request.query_params.get("next")), 303)
             elif request.method == "POST":
-                response = self._begin(scope, await _form(request))
+                response = await self._begin(scope, await _form(request))
             else:
-                response = self._form(_local(request.query_params.get("next")))
+                response = await self._form(_local(request.query_params.get("next")))
         except Refused as problem:
-            response = self._page.problem(problem, None)
+            response = await self._page.problem(problem, None)
         await _safe(response)(scope, receive, send)
 
-    def _form(self, to: str, status: int = 200) -> Response:
-        return self._page.answer("sign_in.html", None, {"to": to, "refused": status != 200}, status)
+    async def _form(self, to: str, status: int = 200) -> Response:
+        return await self._page.answer("sign_in.html", None, {"to": to, "refused": status != 200}, status)
 
-    def _begin(self, scope: Scope, form: Mapping[str, str]) -> Response:
+    async def _begin(self, scope: Scope, form: Mapping[str, str]) -> Response:
         to = _local(form.get("next"))
         cookie = self._page.sessions.begin(form.get("key", "").strip())
         if cookie is None:
-            return self._form(to, 403)
+            return await self._form(to, 403)
         response = RedirectResponse(to, 303)
         _set_cookie(response, scope, cookie, LIFETIME)
         return response
@@ -173,9 +180,9 @@ class _SignIn:
 
 async def _view(view: str, page: Page, asked: _Asked) -> Response:
     topic = page.topic(view, asked.params, asked.viewer)
-    context = await page.context(topic)
-    stream = f"/page/stream?{urlencode({**asked.params, 'view': view})}"
-    return page.answer(f"{view}.html", asked.viewer, {"stream": stream, **context})
+    context = await page.context(topic, Round())
+    stream = f"{_STREAM}?{urlencode({**asked.params, 'view': view})}"
+    return await page.answer(f"{view}.html", asked.viewer, {"stream": stream, **context})
 
 
 async def _stream(page: Page, asked: _Asked) -> Response:
@@ -192,7 +199,7 @@ async def _stream(page: Page, asked: _Asked) -> Response:
         return now is not None and now.rankers == before
 
     asked.request.scope[LABEL] = "stream"  # its duration is that of a visit
-    events = page.broadcaster.listen(page.topic(view, params, asked.viewer), allowed)
+    events = page.broadcaster.listen(page.topic(view, params, asked.viewer), allowed, asked.viewer.by)
     return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
 
@@ -207,10 +214,14 @@ async def _settings(page: Page, asked: _Asked) -> Response:
     page.topic("ranker", {"ranker": name}, asked.viewer)
     if not asked.viewer.changes:
         raise Refused(403, "Key refused", "this key can read, and not change anything")
-    if asked.form.get("step") != "apply":
+    review: settings_form.Review | None
+    if asked.form.get("step") == "apply":
+        review = await settings_form.apply(page._service, name, asked.form, asked.viewer.by)
+    else:
         review = settings_form.review(page._service, name, asked.form)
-        return page.answer("settings.html", asked.viewer, {"ranker": name, "review": review})
-    await settings_form.apply(page._service, name, asked.form, asked.viewer.by)
+    if review is not None:
+        status = 409 if asked.form.get("step") == "apply" else 200
+        return await page.answer("settings.html", asked.viewer, {"ranker": name, "review": review}, status)
     return RedirectResponse(f"/ranker/{quote(name)}#settings", 303)
 
 
@@ -280,7 +291,7 @@ def _set_cookie(response: Response, scope: Scope, value: str, seconds: int) -> N
 
 
 def _to_sign_in(request: Request) -> Response:
-    if request.method != "GET" or request.url.path == "/page/stream":
+    if request.method != "GET" or request.url.path == _STREAM:
         return Response("sign in first", 401, media_type="text/plain")
     path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     return RedirectResponse(f"/sign-in?next={quote(path, safe='')}", 303)

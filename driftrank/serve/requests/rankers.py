@@ -13,7 +13,7 @@ from driftrank.serve.log.committer import NewRecord
 from driftrank.serve.log.records import RankerDeleted, RankerSet, Reset
 from driftrank.serve.problems import Refused
 from driftrank.serve.requests.compiler import RankerCompiler
-from driftrank.serve.settings.ranker import check_ranker, policy_of
+from driftrank.serve.settings.ranker import check_ranker, notes, policy_of
 from driftrank.serve.state.ranker import Ranker
 from driftrank.wire import RankerInfo, RankerSettings
 
@@ -112,6 +112,9 @@ class RankerChanges:
         last = core.state.operations[-1] if core.state.operations else None
         extra = {"ranker": name, "operation": last.number if last else None, "by": by}
         _log.info("ranker %s: %s by %s", name, what, by or "unknown", extra=extra)
+        if what == "set":
+            for note in notes(core.state.rankers[name].settings):
+                _log.warning("ranker %s: %s", name, note)
 
 
 def explicit(settings: RankerSettings, before: Ranker | None) -> RankerSettings:

@@ -65,6 +65,19 @@ def check_ranker(name: str, settings: RankerSettings) -> None:
         raise ValueError(f"arms: the shares and holdout have the sum {total:g}: must be at most 1")
 
 
+def notes(settings: RankerSettings) -> list[str]:
+    """Consequences of settings that are easily overlooked.
+
+    >>> notes(RankerSettings(values={"dwell": 0.3}))
+    ["values: the first event of a ranking is its end, and others are refused; second_click='update' collects them"]
+    """
+    if not settings.values or settings.second_click == "update":
+        return []
+    return [
+        "values: the first event of a ranking is its end, and others are refused; second_click='update' collects them"
+    ]
+
+
 def _check_policy(settings: RankerSettings) -> None:
     policy = policy_of(settings)
     if settings.explore and policy.own_lists:

@@ -51,9 +51,10 @@ def after_end(final: Final, reported: Reported) -> FeedbackResult:
         return FeedbackResult(final.event_id, "late", detail=_OVER)
     if reported.is_final(final):
         return FeedbackResult(final.event_id, "duplicate", len(final.clicks), value=_value(final))
-    return FeedbackResult(
-        final.event_id, "refused", len(final.clicks), "other clicks were counted before", value=_value(final)
-    )
+    detail = "other clicks were counted before"
+    if final.values or reported.values:
+        detail += "; events of a ranking are only collected with second_click='update', until its feedback window ends"
+    return FeedbackResult(final.event_id, "refused", len(final.clicks), detail, value=_value(final))
 
 
 def _value(final: Final) -> float | None:

@@ -177,7 +177,8 @@ def test_parts_of_the_work_change_nothing(cls: type[ClickModel], monkeypatch: py
 @pytest.mark.parametrize("cls", MODELS)
 def test_what_was_never_shown_has_the_mean_of_the_prior(cls: type[ClickModel]) -> None:
     pairs = Pairs(np.array(["q", "r"]), np.array([0, 0, 0, 1], np.int32), np.array([1, 2, 3, 1]))
-    lists = ListCounts(pairs, np.array([[0, 1]], np.int32), np.array([1]), np.array([20]))
+    both_ways = np.array([[0, 1], [1, 0]], np.int32)  # which tells positions from items
+    lists = ListCounts(pairs, both_ways, np.array([1, 1]), np.array([10, 10]))
     fit = cls.fit(counts_for(cls, lists), prior=(1, 4), per_query=True)
     assert fit.attraction[2:] == pytest.approx([0.25, 0.25])
     assert fit.low["attraction"][2:].tolist() == [0, 0]
@@ -197,7 +198,7 @@ def test_not_converged(cls: type[ClickModel]) -> None:
 
 def test_lists_of_different_lengths() -> None:
     """Lists of one item determine its attraction; positions beyond the end of a list do not count."""
-    short = log_of(("a", "1"), ("a", "0"), ("abc", "001"), ("cb", "10"), times=50)
+    short = log_of(("a", "1"), ("a", "0"), ("abc", "001"), ("bc", "01"), times=50)
     for cls in (DBN, CCM, DCM, SDBN, PBM, UBM):
         fit = cls.fit(counts_for(cls, short))
         assert fit.converged

@@ -30,7 +30,7 @@ def test_figures_are_put_between_the_marks(tmp_path: Path, monkeypatch: pytest.M
     page = docs / "explanation" / "default-policy.md"
     shutil.copyfile(ROOT / "docs" / "explanation" / "default-policy.md", page)
     before, _, after = page.read_text(encoding="utf-8").partition("<!-- leaderboard: begin -->")
-    monkeypatch.setattr(sys, "argv", ["publish.py", str(folder), "--root", str(tmp_path)])
+    monkeypatch.setattr(sys, "argv", ["publish.py", str(folder), "--root", str(tmp_path), "--seed", "0"])
     runpy.run_path(str(SCRIPT), run_name="__main__")
     published = page.read_text(encoding="utf-8")
     assert published.startswith(f"{before}<!-- leaderboard: begin -->\n- Users who change: beaten in")

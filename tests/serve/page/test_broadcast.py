@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from driftrank.serve.page import broadcast
-from driftrank.serve.page.broadcast import Broadcaster, Topic
+from driftrank.serve.page.broadcast import Broadcaster, Round, Topic
 from driftrank.serve.problems import Refused
 
 PAGE, OTHER = Topic("overview", (), None), Topic("overview", (), frozenset({"shop"}))
@@ -25,7 +25,7 @@ class Site:
         self.now = {"a": "1", "b": "1"}
         self.broadcaster = Broadcaster(self._render, lambda: most, lambda: self.stopping)
 
-    async def _render(self, topic: Topic) -> dict[str, str]:
+    async def _render(self, topic: Topic, round_: Round) -> dict[str, str]:
         self.rendered.append(topic)
         return dict(self.now)
 
@@ -148,22 +148,73 @@ def test_it_ends_with_the_service_and_with_the_session(why: str) -> None:
     asyncio.run(run())
 
 
-def test_a_page_that_cannot_be_rendered_stays_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_page_that_cannot_be_rendered_says_so_and_recovers(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
         site = Site()
         events = site.open()
         await next_of(events)
         await regions_of(events)
-        render, faults = site._render, [Refused(404, "No such query", "gone"), RuntimeError("a bug")]
+        render, fault = site._render, Refused(404, "No such ranker", "gone")
+        now: list[Exception | None] = [fault]
 
-        async def broken(topic: Topic) -> dict[str, str]:
-            if faults:
-                raise faults.pop(0)
-            return await render(topic)
+        async def broken(topic: Topic, round_: Round) -> dict[str, str]:
+            if now[0] is not None:
+                site.rendered.append(topic)
+                raise now[0]
+            return await render(topic, round_)
 
         site.broadcaster._render = broken
-        site.now["a"] = "2"
+        assert await next_of(events) == 'event: fault\ndata: "gone"\n\n'
+        late = site.open()  # whoever comes now gets what there was, and the same
+        assert "event: version" in await next_of(late)
+        assert await regions_of(late) == site.now
+        assert "gone" in await next_of(late)
+        now[0] = None
+        assert await next_of(events) == 'event: fault\ndata: ""\n\n', "all is as before, and live"
+        now[0] = RuntimeError("a bug")
+        assert "a fault of the service" in await next_of(events)
+        n = len(site.rendered)
+        while len(site.rendered) < n + 3:
+            await asyncio.sleep(0.01)
+        now[0], site.now["a"] = None, "2"
         assert await regions_of(events) == {"a": "2"}
 
     asyncio.run(run())
-    assert [record.getMessage() for record in caplog.records] == ["cannot update the page overview"]
+    assert [record.getMessage() for record in caplog.records] == ["cannot update the page overview"], "once"
+
+
+def test_a_key_of_some_rankers_cannot_take_all_pages() -> None:
+    async def run() -> None:
+        site = Site(most=8)
+        shop = [site.broadcaster.listen(OTHER, lambda: True, "key shop") for _ in range(2)]
+        for page in shop:
+            await next_of(page)
+        with pytest.raises(Refused, match="of this key"):
+            site.broadcaster.listen(OTHER, lambda: True, "key shop")
+        await next_of(site.broadcaster.listen(OTHER, lambda: True, "key of another"))
+        for _ in range(5):  # those with access to all share what is left
+            await next_of(site.broadcaster.listen(PAGE, lambda: True, "key admin"))
+
+    asyncio.run(run())
+
+
+def test_what_pages_have_in_common_is_computed_once_in_a_round() -> None:
+    async def run() -> None:
+        site, rounds = Site(), {}
+        render = site._render
+
+        async def noted(topic: Topic, round_: Round) -> dict[str, str]:
+            rounds.setdefault(topic, []).append(round_)
+            return await render(topic, round_)
+
+        site.broadcaster._render = noted
+        pages = [site.open(), site.open(OTHER)]
+        for page in pages:
+            await next_of(page)
+        while len(rounds.get(OTHER, [])) < 3:
+            await asyncio.sleep(0.01)
+        both = {id(it) for it in rounds[PAGE]} & {id(it) for it in rounds[OTHER]}
+        assert len(both) >= 2
+        assert len({id(it) for it in rounds[PAGE]}) == len(rounds[PAGE]), "a new one each time"
+
+    asyncio.run(run())

@@ -35,6 +35,18 @@ def test_a_line_has_gaps_where_nothing_is_known() -> None:
     assert [li.text for li in root.findall(".//li")] == [NASTY]
 
 
+def test_a_chart_can_be_read_as_a_table() -> None:
+    line = Line(NASTY, [(0, 1.0), (600, 3.0), (900, None)], "c1", [(600, 2.5, 3.5)])
+    thin = Line("raw", [(300, 7.0)], "c1 thin")
+    root = drawn(chart([line, thin], label="x", ticks=(), begin=0, end=1200))
+    rows = [["".join(cell.itertext()) for cell in row] for row in root.findall(".//tr")]
+    assert rows[0] == ["Until, UTC", NASTY, "raw"]
+    assert rows[1] == ["00:01:40", "1", "–"]
+    assert rows[6] == ["00:10:00", "3 (2.5 to 3.5)", "7"]
+    assert rows[-1] == ["00:20:00", "–", "7"]
+    assert [li.text for li in root.findall(".//li")] == [NASTY], "thin lines are those of a thick one"
+
+
 def test_the_axis_contains_zero_if_a_gain_may_be_none() -> None:
     line = Line("gain", [(0, 0.1), (1, 0.02)], "c1", [(0, -0.08, 0.3), (1, 0.0, 0.04)])
     root = drawn(chart([line], label="x", ticks=(), begin=0, end=1, low=None))

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from driftrank.serve import slices
 from driftrank.serve.page import render
+from driftrank.serve.page.broadcast import Round
 from driftrank.serve.page.views import VIEWS, Looking
 from driftrank.serve.page.views.earning import Earning, earning
 from driftrank.serve.page.views.overview import _Card, _reasons, _verdict
-from driftrank.wire import ArmSettings, NodeOverview, Overview, RankerOverview, ServiceOverview
+from driftrank.wire import ArmSettings, NodeOverview, Overview, RankerOverview, RecentRequests, ServiceOverview
 from tests.serve.harness import CHEAP, Harness
 
 NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)
@@ -51,9 +53,10 @@ def test_reasons_why_it_is_not_well() -> None:
     assert _reasons(Overview(NOW, [])) == [], "of a service that is not visible nothing is said"
     (full,) = _reasons(Overview(NOW, [], structs.replace(WELL, problem="the disk is full")))
     assert full == "the disk is full"
-    assert _reasons(Overview(NOW, [], structs.replace(WELL, errors=10))) == []
-    (failed,) = _reasons(Overview(NOW, [], structs.replace(WELL, errors=11)))
-    assert failed == "11 of 1,000 requests failed since the start."
+    assert _reasons(Overview(NOW, [], structs.replace(WELL, errors=900))) == [], "long ago"
+    assert _reasons(Overview(NOW, [], structs.replace(WELL, recent=RecentRequests(300.0, 1000, 10)))) == []
+    (failed,) = _reasons(Overview(NOW, [], structs.replace(WELL, recent=RecentRequests(300.0, 1000, 11))))
+    assert failed == "11 of 1,000 requests failed in the last 5 minutes."
     nodes = [NodeOverview("n1", "http://n1", 7, 0.5, True), NodeOverview("n2", "http://n2", 5, 61.0, False)]
     (silent,) = _reasons(Overview(NOW, [], structs.replace(WELL, nodes=nodes)))
     assert silent == "Node n2 was last seen 61 s ago."
@@ -67,8 +70,8 @@ def test_nodes_and_problems_are_shown(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(sys.modules[_Card.__module__], "overview_of", found)
     with Harness(tmp_path) as harness:
-        context = harness.run(VIEWS["overview"](Looking(harness.service, {}, None, None)))
-    shown = render.regions("overview.html", context)
+        looking = Looking(harness.service, {}, None, None, Round())
+        shown = harness.run(render.regions("overview.html", harness.run(VIEWS["overview"](looking))))
     assert "Something is wrong" in shown["glance"]
     assert "the disk is full" in shown["glance"]
     assert "keeper" in shown["service"]
@@ -97,3 +100,34 @@ def test_an_arm_is_compared_with_the_rankers_own_if_there_is_no_holdout(tmp_path
         assert found.low < found.gain < found.high
         harness.put(policy=CHEAP, mode="shadow", k=3)
         assert "shadow" in earning(harness.service.ranker("default")).text
+
+
+def test_many_rankers_are_looked_at_in_slices_and_once_in_a_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others are answered between two rankers when a slice is over."""
+    monkeypatch.setattr(slices, "SLICE", 0.0)
+    paused = []
+
+    async def pause(self: slices.Slices) -> None:
+        paused.append(self)
+
+    def pauses(harness: Harness, looking: Looking) -> int:
+        paused.clear()
+        harness.run(VIEWS["overview"](looking))
+        return len(paused)
+
+    monkeypatch.setattr(slices.Slices, "pause", pause)
+    with Harness(tmp_path) as harness:
+        for n in range(60):
+            harness.put(f"r{n}", policy=CHEAP, k=2)
+        looking = Looking(harness.service, {}, None, None, Round())
+
+        first, again = (pauses(harness, looking) for _ in range(2))
+        assert first > 100, "after each of 61 rankers, and each of their cards"
+        assert again == 0, "nothing is computed again"
+        context = harness.run(VIEWS["overview"](looking))
+        assert (len(context["cards"]), context["cards_total"]) == (50, 61)
+        shown = harness.run(render.regions("overview.html", context))
+        assert "All 61 rankers" in shown["rankers"]
+        assert len(harness.run(VIEWS["overview"](looking._replace(params={"rankers": "all"})))["cards"]) == 61

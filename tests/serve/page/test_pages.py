@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import html
 import re
 from collections.abc import Iterator
 from importlib import resources
@@ -16,6 +17,7 @@ from driftrank.serve.access.keys import hashed, new_key
 from driftrank.serve.app import build
 from driftrank.serve.page import render
 from driftrank.serve.page.sessions import COOKIE
+from driftrank.wire import ArmSettings
 from tests.serve.harness import CHEAP, Harness
 
 ADMIN, READ, SHOP = (new_key()[0] for _ in range(3))
@@ -55,10 +57,24 @@ class Browser:
         self.cookie = None
         return self.post("/sign-in", key=key)
 
+    def form(self, path: str) -> dict[str, str]:
+        """The fields of the form of the settings on a page, as a browser would send them."""
+        return fields_of(self.get(path).text)
+
     def token(self, path: str) -> str:
         found = re.search(r'name="token" value="([0-9a-f]{64})"', self.get(path).text)
         assert found is not None
         return found[1]
+
+
+def fields_of(page: str) -> dict[str, str]:
+    """The fields of the form of the settings."""
+    form = re.search(r"<form[^>]*/settings.*?</form>", page, re.DOTALL)
+    assert form is not None
+    found = re.findall(r'<input(?: type="hidden")? name="(\w+)" value="(.*?)"', form[0])
+    for name, options in re.findall(r'<select name="(\w+)">(.*?)</select>', form[0]):
+        found += [(name, value) for value in re.findall(r"<option selected>(.*?)<", options)]
+    return {name: html.unescape(value) for name, value in found}
 
 
 @pytest.fixture(scope="module")
@@ -227,6 +243,8 @@ def test_the_event_page_says_what_became_of_it(browser: Browser) -> None:
     for text in ("What was sent", "What came back", "at position 1", "1.5 s after the list", "Candidates"):
         assert text in page, text
     assert "a click: it attracts" in page or "Kept for comparison" in page
+    assert "by its score" in page or "where your own order has it" in page
+    assert "<dt>Subject</dt><dd>none</dd>" in page
     assert "The feedback window is open" in browser.get("/event?id=shop 3").text
     assert browser.get("/find?id= event 3 ").headers["location"] == "/event?id=event%203"
 
@@ -235,8 +253,8 @@ def test_settings_say_before_what_a_change_would_discard(tmp_path: Path) -> None
     with Harness(tmp_path) as harness:
         browser = Browser(harness)
         harness.feedback(harness.rank("q", ["a", "b"]).event_id, [1])
-        token = browser.token("/ranker/default")
-        fields = {"policy": CHEAP, "k": "3", "holdout": "0", "wait": "30m", "token": token}
+        fields = browser.form("/ranker/default")
+        assert (fields["policy"], fields["k"], fields["explore"], fields["planned"]) == (CHEAP, "3", "0", "20000")
         path = "/ranker/default/settings"
         assert "Nothing would change" in browser.post(path, **fields).text
         free = browser.post(path, **fields | {"holdout": "0.25"}).text
@@ -255,10 +273,98 @@ def test_settings_say_before_what_a_change_would_discard(tmp_path: Path) -> None
         applied = browser.post(path, **fields | {"holdout": "0.25", "step": "apply"})
         assert (applied.status_code, harness.info().settings.holdout, harness.info().steps) == (303, 0.25, 1)
         assert harness.info().settings.wait == "30m"
+        fields = browser.form("/ranker/default")
         browser.post(path, **fields | {"policy": "CascadeTS", "step": "apply", "discard": "yes"})
         assert (harness.info().settings.policy, harness.info().steps) == ("CascadeTS", 0)
         last = harness.state.operations[-1]
         assert (last.by, last.discarded) == ("no key", 1)
+        harness.put(policy=CHEAP, values={"dwell": 0.3}, second_click="update")
+        note = "the first event of a ranking is its end"
+        assert note not in browser.get("/ranker/default").text
+        review = browser.post(path, **browser.form("/ranker/default") | {"second_click": "refuse"}).text
+        assert note in review
+        browser.post(path, **fields_of(review))
+        assert note in browser.get("/ranker/default").text
+
+
+def test_a_form_does_not_take_back_what_others_have_changed(tmp_path: Path) -> None:
+    with Harness(tmp_path, ranker={"holdout": 0.1}) as harness:
+        browser, path = Browser(harness), "/ranker/default/settings"
+        page = browser.form("/ranker/default")
+        harness.put(policy=CHEAP, k=5, holdout=0.1)  # by the API, while the page is open
+        review = browser.post(path, **page | {"holdout": "0.2"})
+        assert "were changed since" in review.text
+        assert re.findall(r'<th scope="row">(\w+)</th><td>(.*?)</td><td><b>(.*?)</b>', review.text) == [
+            ("k", "3", "5"), ("holdout", "0.1", "0.2"),
+        ]  # fmt: skip
+        stale = fields_of(review.text)
+        assert "k" not in stale, "the review is of what was changed in the form, and nothing else"
+        # again, between the review and the change; arms are not in the form, and would be discarded
+        harness.put(policy=CHEAP, k=5, holdout=0.1, arms={"new": ArmSettings(share=0.5, policy="CascadeTS")})
+        refused = browser.post(path, **stale)
+        assert (refused.status_code, harness.info().settings.holdout) == (409, 0.1)
+        assert '<th scope="row">arms</th><td>–</td><td><b>new: share 0.5, policy CascadeTS</b>' in refused.text
+        done = browser.post(path, **fields_of(refused.text))
+        settings = harness.info().settings
+        assert (done.status_code, settings.k, settings.holdout, set(settings.arms)) == (303, 5, 0.2, {"new"})
+
+
+def test_a_loss_that_was_not_reviewed_is_reviewed_first(tmp_path: Path) -> None:
+    with Harness(tmp_path) as harness:
+        browser, path = Browser(harness), "/ranker/default/settings"
+        free = browser.post(path, **browser.form("/ranker/default") | {"policy": "CascadeTS"})
+        assert "Nothing that was learnt would be lost" in free.text
+        harness.feedback(harness.rank("q", ["a", "b"]).event_id, [1])
+        refused = browser.post(path, **fields_of(free.text))
+        assert (refused.status_code, harness.info().steps) == (409, 1)
+        assert "would discard what was learnt from 1 rankings" in refused.text
+        deleted = fields_of(refused.text)
+        assert deleted["discard"] == "yes"
+        harness.run(harness.service.delete_ranker("default"))
+        harness.put(policy=CHEAP, k=3)
+        harness.feedback(harness.rank("q", ["a", "b"]).event_id, [1])
+        assert browser.post(path, **deleted).status_code == 409, "another ranker of the same name"
+        assert browser.post(path, **deleted | {"made_from": "no"}).status_code == 422
+
+
+def test_other_arms_are_looked_at_and_all_are_drawn(tmp_path: Path) -> None:
+    arms = {f"arm{n}": ArmSettings(share=0.125, policy="CascadeTS") for n in range(7)}
+    with Harness(tmp_path, ranker={"arms": arms}) as harness:
+        browser = Browser(harness)
+        for n in range(80):
+            harness.feedback(harness.rank("q", ["a", "b"], f"e{n}", subject=f"user {n}").event_id, [1])
+        ranker = browser.get("/ranker/default").text
+        assert set(re.findall(r'<li class="c\d(?: dashed)?">(\w+)</li>', ranker)) == {"live", *arms}
+        own = browser.get("/ranker/default/query?query=q").text
+        other = browser.get("/ranker/default/query?query=q&arm=arm3").text
+        assert 'href="?query=q&amp;arm=arm3">arm3</a>' in own
+        assert '<span aria-current="true">arm3</span>' in other
+        assert (CHEAP in own, "CascadeTS" in other) == (True, True)
+        assert browser.get("/ranker/default/query?query=q&arm=none").status_code == 404
+
+
+def test_the_value_of_a_shadow_is_shown(tmp_path: Path) -> None:
+    with Harness(tmp_path, "CascadeTS", ranker={"mode": "shadow"}) as harness:
+        browser = Browser(harness)
+        assert "With the setting <code>explore</code>" in browser.get("/ranker/default").text
+        harness.put(policy="CascadeTS", k=2, mode="shadow", explore=0.5)
+        for n in range(400):
+            harness.feedback(harness.rank("q", ["a", "b", "c"], f"e{n}").event_id, [1] if n % 3 else [])
+            if n == 20:
+                assert "too few yet" in browser.get("/ranker/default").text
+        page = browser.get("/ranker/default").text
+        assert re.search(r"Its own lists would have a click in [\d.]+% of cases, between", page)
+
+
+def test_settings_that_the_form_does_not_change_are_written_for_people(tmp_path: Path) -> None:
+    arms = {"new": ArmSettings(share=0.5, policy="CascadeTS"), "old": ArmSettings(share=0.25, seed=7)}
+    with Harness(tmp_path, ranker={"arms": arms, "values": {"buy": 1.0, "add": 0.2}, "context": ["shop"]}) as harness:
+        page = Browser(harness).get("/ranker/default").text
+    found = dict(re.findall(r"<dt>(\w+)</dt><dd>(.*?)</dd>", page))
+    assert found["arms"] == "new: share 0.5, policy CascadeTS; old: share 0.25, seed 7"
+    assert found["values"] == "buy: 1; add: 0.2"
+    assert found["context"] == "shop"
+    assert "PATCH /v1/rankers/default" in page
 
 
 def test_without_keys_only_this_machine_may_look(tmp_path: Path) -> None:
@@ -294,3 +400,9 @@ def test_files_are_small_and_kept_by_the_browser(browser: Browser) -> None:
     assert browser.get("/page/..%2frender.py").status_code == 401, "not one of its routes"
     folder = resources.files(render.__package__ or "") / "static"
     assert {file.name for file in folder.iterdir()} == set(render.STATIC)
+    colours = (resources.files("driftrank.reporting") / "tokens.css").read_bytes()
+    style = render.static("style.css")
+    assert style.startswith(colours), "one look with reports and documentation"
+    own = style.removeprefix(colours).decode()
+    assert not re.search(r"#[0-9a-f]{3,8}\b(?![^{]*\{)", own), "no colour of its own"
+    assert set(re.findall(r"var\(--([a-z0-9-]+)", own)) <= set(re.findall(r"--([a-z0-9-]+):", style.decode()))

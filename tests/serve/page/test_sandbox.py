@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from driftrank.serve.page.broadcast import Round
 from driftrank.serve.page.sandbox import ITEMS, KEPT, RANKER, Sandbox
 from driftrank.serve.page.views import VIEWS, Looking
 from driftrank.serve.service import Service
@@ -40,7 +41,7 @@ def test_users_come_and_change_their_minds(tmp_path: Path, monkeypatch: pytest.M
     sandbox = Sandbox(rate=400)
     with Harness(tmp_path, None) as harness:
         harness.run(_until(harness.service, sandbox, 60))
-        looking = Looking(harness.service, {}, None, sandbox)
+        looking = Looking(harness.service, {}, None, sandbox, Round())
         first = harness.run(VIEWS["try"](looking))
         assert first["said"].startswith(("It is learning", "It has found"))
         assert [p for _, p, *_ in first["taste"]] == sorted((p for _, p, *_ in first["taste"]), reverse=True)

@@ -33,13 +33,13 @@ from driftrank.logs.conversion.readers.cells import RESULT, lists_of
 from driftrank.logs.conversion.readers.lines import Lines, read_lines
 from driftrank.logs.conversion.readers.separated import Separated, delimiter_of, fields_of
 from driftrank.logs.conversion.readers.stream import Stream
-from driftrank.logs.schema import COLUMNS, literal
+from driftrank.logs.schema import COLUMNS, SERVED, literal
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: columns of a list; only the service has arms
-_OF_LISTS = tuple(name for name in COLUMNS if name not in ("arm", "candidates"))
+#: columns of a list
+_OF_LISTS = tuple(name for name in COLUMNS if name not in SERVED)
 _TREC = {"query": "1", "item": "3", "rank": "4", "list": "6", "click": "7", "time": "#"}
 
 

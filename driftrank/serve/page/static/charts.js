@@ -1,4 +1,4 @@
-// Shows the values of a chart under the pointer. What it says in words is in the label of the chart, for everyone.
+// Shows the values of a chart under the pointer. The label of the chart has the same as text.
 const tip = document.createElement("div");
 tip.className = "tip";
 tip.hidden = true;
@@ -24,7 +24,7 @@ function show(event) {
     const at = nearest(path, x);
     if (!at || Math.abs(at.x - x) > 60) return null;
     const row = document.createElement("p");
-    row.className = path.classList[1];
+    row.className = path.getAttribute("class");
     row.textContent = `${path.textContent}: ${(top - (at.y / 240) * (top - bottom)).toFixed(3)}`;
     return row;
   }).filter(Boolean);

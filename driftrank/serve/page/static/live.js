@@ -6,9 +6,10 @@ let source = null;
 let again = 0;
 
 function say(state, text) {
-  if (status && status.dataset.state !== state) {
+  const shown = status?.querySelector("[data-text]");
+  if (shown && shown.textContent !== text) {
     status.dataset.state = state;
-    status.querySelector("[data-text]").textContent = text;
+    shown.textContent = text;
   }
 }
 
@@ -46,13 +47,30 @@ function listen() {
   source = new EventSource(address);
   source.onopen = () => say("live", "Live");
   source.onmessage = (event) => { say("live", "Live"); update(JSON.parse(event.data)); };
+  source.addEventListener("fault", (event) => {
+    const fault = JSON.parse(event.data);
+    if (fault) say("stale", "Not updated: " + fault);
+    else say("live", "Live");
+  });
   source.addEventListener("version", (event) => { if (event.data !== version) location.reload(); });
   source.addEventListener("ended", () => location.reload());
   source.onerror = () => {
     say("waiting", "Reconnecting");
     // the browser tries again by itself, unless it was refused
-    if (source.readyState === EventSource.CLOSED) again = setTimeout(listen, 5000);
+    if (source.readyState === EventSource.CLOSED) refused();
   };
+}
+
+/** Find out why updates were refused, which an EventSource does not say; then try again. */
+async function refused() {
+  const asked = new AbortController();
+  try {
+    const answer = await fetch(address, { signal: asked.signal });
+    if (answer.status === 401) { location.reload(); return; } // the session has ended: to the sign-in
+    if (!answer.ok) say("stale", "Not updated: " + await answer.text());
+  } catch { /* not reachable */ }
+  asked.abort();
+  if (source?.readyState === EventSource.CLOSED) again = setTimeout(listen, 5000);
 }
 
 function stop() {

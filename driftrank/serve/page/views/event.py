@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from driftrank.serve.answers.event import event as event_of
+from driftrank.serve.answers.reason import ordinal
 from driftrank.serve.page.views.looking import Looking
 from driftrank.serve.problems import Refused
-from driftrank.wire import EventState, RankedItem
+from driftrank.wire import EventState, GivenItem, RankedItem
 
 _OUTCOMES = {
     "open": "The feedback window is open: nothing is learnt yet.",
@@ -26,6 +27,7 @@ class _Shown(NamedTuple):
     item: RankedItem
     clicked: bool
     lesson: str
+    reason: str
 
 
 async def event(looking: Looking) -> dict[str, Any]:
@@ -34,7 +36,7 @@ async def event(looking: Looking) -> dict[str, Any]:
     only = looking.params.get("ranker")
     found = [it for name in ([only] if only else looking.names) if (it := await _event(looking, name, wanted))]
     shown = [(it, _shown(it), _OUTCOMES.get(it.outcome) or _counted(it)) for it in found]
-    return {"search": wanted, "found": shown, "now": looking.now}
+    return {"search": wanted, "found": shown, "given_text": _given, "now": looking.now}
 
 
 async def _event(looking: Looking, ranker: str, event_id: str) -> EventState | None:
@@ -59,7 +61,23 @@ def _shown(it: EventState) -> list[_Shown]:
     end = it.feedback
     clicks = it.collected if end is None else end.clicks
     seen = len(it.items) if end is None or end.shown is None else end.shown
-    return [_Shown(item, n in clicks, _lesson(it, n, clicks, seen)) for n, item in enumerate(it.items, 1)]
+    return [
+        _Shown(item, n in clicks, _lesson(it, n, clicks, seen), reason)
+        for n, (item, reason) in enumerate(zip(it.items, it.reasons, strict=True), 1)
+    ]
+
+
+def _given(it: GivenItem) -> str:
+    """An item as the request described it.
+
+    >>> _given(GivenItem(2, 0.5, named=3)), _given(GivenItem())
+    ("2nd in the caller's order, standardised score 0.5, 3 named features", 'nothing that the policy uses')
+    """
+    out = [] if it.place is None else [f"{ordinal(it.place)} in the caller's order"]
+    out += [] if it.score is None else [f"standardised score {it.score:.3g}"]
+    out += [f"features {', '.join(f'{x:.3g}' for x in it.vector)}"] if it.vector else []
+    out += [f"{it.named} named feature{'s' * (it.named > 1)}"] if it.named else []
+    return ", ".join(out) or "nothing that the policy uses"
 
 
 def _lesson(it: EventState, place: int, clicks: list[int], seen: int) -> str:

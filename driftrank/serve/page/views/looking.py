@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
+from driftrank.serve.page.broadcast import Round
 from driftrank.serve.page.sandbox import Sandbox
 from driftrank.serve.service import Service
 from driftrank.serve.times import moment
@@ -17,6 +18,7 @@ class Looking(NamedTuple):
     params: dict[str, str]
     rankers: frozenset[str] | None  #: that are visible; None: all, and the service itself
     sandbox: Sandbox | None
+    round: Round  #: what other pages of the same round have computed
 
     @property
     def names(self) -> list[str]:

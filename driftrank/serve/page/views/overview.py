@@ -8,11 +8,14 @@ from driftrank.serve.answers.series import overview as overview_of
 from driftrank.serve.answers.series import series_of
 from driftrank.serve.page.views.earning import Earning, earning
 from driftrank.serve.page.views.looking import Looking
+from driftrank.serve.slices import Slices
 from driftrank.serve.state.ranker import Ranker
 from driftrank.wire import Overview, RankerOverview
 
 #: failed requests from which on it is not well
 _ERRORS = 0.01
+#: rankers that are shown, unless all are asked for
+_CARDS = 50
 #: seconds without a sign of life of a node
 _SILENT = 30
 
@@ -29,20 +32,33 @@ class _Card(NamedTuple):
 
 async def overview(looking: Looking) -> dict[str, Any]:
     """The visible rankers and, with access to all, the service."""
-    found = await overview_of(looking.service, looking.rankers)
-    now = looking.service.now()
-    cards = [_card(looking.service.ranker(it.ranker), it, now) for it in found.rankers]
-    cards.sort(key=lambda card: (-card.of.lists_day, card.of.ranker))
+    found = await overview_of(looking.service, looking.rankers, looking.round.glances)
+    cards = await _cards(looking, found.rankers)
     kind, verdict = _verdict(cards)
     reasons = _reasons(found)
     if reasons:
         kind = "bad"
     return {
-        "cards": cards, "all": found, "now": looking.now, "kind": kind, "verdict": verdict, "reasons": reasons,
+        "cards": cards if looking.params.get("rankers") == "all" else cards[:_CARDS], "cards_total": len(cards),
+        "all": found, "now": looking.now, "kind": kind, "verdict": verdict, "reasons": reasons,
         "lists_hour": sum(it.lists_hour for it in found.rankers),
         "changes": sum(it.changes_day for it in found.rankers),
-        "explored": _explored(found),
+        "explored": _explored(found), "recent": None if found.service is None else found.service.recent,
+        "period": period,
     }  # fmt: skip
+
+
+async def _cards(looking: Looking, rankers: list[RankerOverview]) -> list[_Card]:
+    """The cards of these rankers, the busiest first."""
+    cards, now, slices = looking.round.cards, looking.service.now(), Slices()
+    for it in rankers:
+        ranker = looking.service.state.rankers.get(it.ranker)
+        if it.ranker not in cards and ranker is not None:
+            cards[it.ranker] = _card(ranker, it, now)
+            if slices.over:
+                await slices.pause()
+    found = [cards[it.ranker] for it in rankers if it.ranker in cards]
+    return sorted(found, key=lambda card: (-card.of.lists_day, card.of.ranker))
 
 
 def _card(ranker: Ranker, it: RankerOverview, now: float) -> _Card:
@@ -94,7 +110,18 @@ def _reasons(found: Overview) -> list[str]:
     if its is None:
         return []
     out = [] if its.problem is None else [its.problem]
-    if its.errors > _ERRORS * its.requests:
-        out.append(f"{its.errors:,} of {its.requests:,} requests failed since the start.")
+    of = its.recent
+    if of is not None and of.errors > _ERRORS * of.requests:
+        out.append(f"{of.errors:,} of {of.requests:,} requests failed in the {period(of.seconds)}.")
     silent = [node for node in its.nodes if node.seconds > _SILENT]
     return out + [f"Node {node.node} was last seen {node.seconds:.0f} s ago." for node in silent]
+
+
+def period(seconds: float) -> str:
+    """The length of the time that counts are about.
+
+    >>> period(312.0), period(75.2), period(3.0)
+    ('last 5 minutes', 'last minute', 'last 3 seconds')
+    """
+    n, unit = (seconds / 60, "minute") if seconds >= 60 else (seconds, "second")
+    return f"last {unit}" if round(n) == 1 else f"last {n:.0f} {unit}s"

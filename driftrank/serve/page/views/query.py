@@ -29,7 +29,8 @@ async def query(looking: Looking) -> dict[str, Any]:
     service, ranker = looking.service, looking.params["ranker"]
     name = looking.params.get("query", "")
     most = 1000 if looking.params.get("items") == "all" else _ITEMS
-    state = await Introspection(service).state(ranker, name, 0, most)
+    arm = looking.params.get("arm", "")
+    state = await Introspection(service).state(ranker, name, 0, most, arm=arm)
     lists = await _lists(looking, ranker, name)
     changes = feeds.changes(service, ranker, name, None, 100)
     sparks = {} if lists is None else {it.id: _rates(it.shown, it.clicked) for it in lists.items}
@@ -38,7 +39,7 @@ async def query(looking: Looking) -> dict[str, Any]:
         "ranker": ranker, "name": name, "state": state, "top": min(1.0, top), "now": looking.now,
         "rows": [_Row(it, _learnt(it), sparks.get(it.id, [])) for it in state.items],
         "lists": [] if lists is None else lists.lists, "changes": changes,
-        "axis": timeline(changes, service.now()),
+        "arm": arm, "arms": ["", *service.ranker(ranker).arms], "axis": timeline(changes, service.now()),
     }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, cast
@@ -10,8 +11,9 @@ from markupsafe import Markup
 
 from driftrank.serve.answers import feeds
 from driftrank.serve.answers.series import series_of
+from driftrank.serve.answers.shadow import shadow_of
 from driftrank.serve.page import settings_form
-from driftrank.serve.page.charts import Line, Marker, bars, chart
+from driftrank.serve.page.charts import Line, Marker, Point, bars, chart
 from driftrank.serve.page.views.earning import earning
 from driftrank.serve.page.views.looking import Looking
 from driftrank.serve.page.views.timeline import timeline
@@ -21,7 +23,8 @@ from driftrank.wire import ArmSeries, Delays, Gain, SeriesState
 _ROWS = 10
 #: changes that are drawn
 _DRAWN = 200
-_COLOURS = ("c1", "c2", "c3", "c4", "c5", "c6")
+#: for the own arm, the holdout, and the most arms that a ranker may have; more that are gone share them
+_COLOURS = ("c1", "c2", "c3", "c4", "c5", "c6", *(f"c{n} dashed" for n in range(1, 7)))
 _ENDS = ("feedback", "silence", "dropped", "withdrawn", "late")
 
 
@@ -33,15 +36,16 @@ class _Window(NamedTuple):
     step: Literal["minute", "hour"]
     seconds: int
     together: int  #: periods that are a point of a chart
+    period: str  #: that point, as text
 
 
 _WINDOWS = {
     it.name: it
     for it in (
-        _Window("hour", "Last hour", "minute", 3_600, 1),
-        _Window("day", "24 hours", "hour", 86_400, 1),
-        _Window("week", "7 days", "hour", 7 * 86_400, 3),
-        _Window("quarter", "92 days", "hour", 92 * 86_400, 24),
+        _Window("hour", "Last hour", "minute", 3_600, 1, "by minute"),
+        _Window("day", "24 hours", "hour", 86_400, 1, "by hour"),
+        _Window("week", "7 days", "hour", 7 * 86_400, 3, "by 3 hours"),
+        _Window("quarter", "92 days", "hour", 92 * 86_400, 24, "by day"),
     )
 }
 
@@ -58,7 +62,7 @@ async def ranker(looking: Looking) -> dict[str, Any]:
     changes = feeds.changes(service, name, None, None, 1000)
     ends = {how: sum(sum(getattr(arm, how)) for arm in series.arms) for how in _ENDS}
     return {
-        "name": name, "info": service.info(name), "earning": earning(of), "now": looking.now,
+        "name": name, "info": service.info(name), "earning": earning(of), "shadow": shadow_of(of), "now": looking.now,
         "window": window, "windows": _WINDOWS.values(), "by": by, "orders": feeds.BY,
         "clicks_chart": _clicks(series, window, changes, now),
         "gain_charts": [(gain, _gain(gain)) for gain in series.gains if gain.running],
@@ -68,7 +72,7 @@ async def ranker(looking: Looking) -> dict[str, Any]:
         "axis": timeline(changes[:_DRAWN], now), "changes": changes[:_ROWS], "changes_total": len(changes),
         "queries": feeds.top_queries(service, name, cast(feeds.By, by), 0, _ROWS),
         "fields": settings_form.FIELDS, "values": settings_form.values(of.settings),
-        "others": settings_form.others(of.settings),
+        "others": settings_form.others(of.settings), "made_from": settings_form.made_from(of),
     }  # fmt: skip
 
 
@@ -80,8 +84,8 @@ def _share(series: SeriesState, part: str, whole: str) -> float | None:
 def _clicks(series: SeriesState, window: _Window, changes: Sequence[Any], now: float) -> Markup:
     begin, end = float(series.times[0]), max(now, series.times[0] + 60.0)
     lines, said = [], []
-    for colour, arm in zip(_COLOURS, sorted(series.arms, key=lambda arm: -sum(arm.lists)), strict=False):
-        lines.append(_of_arm(arm, series.times, window, colour, now))
+    for colour, arm in zip(itertools.cycle(_COLOURS), sorted(series.arms, key=lambda arm: -sum(arm.lists))):
+        lines += _of_arm(arm, series.times, window, colour, now)
         last = next((x for x in reversed(arm.mean) if x is not None), None)
         if last is not None:
             said.append(f"{arm.arm} {last:.3f}")
@@ -95,17 +99,21 @@ def _clicks(series: SeriesState, window: _Window, changes: Sequence[Any], now: f
     return chart(lines, label=label, ticks=ticks, markers=markers, begin=begin, end=end)
 
 
-def _of_arm(arm: ArmSeries, times: list[int], window: _Window, colour: str, now: float) -> Line:
+def _of_arm(arm: ArmSeries, times: list[int], window: _Window, colour: str, now: float) -> list[Line]:
+    """Clicks per list of each period, and the mean since the arm began, with its band."""
     n, seconds = window.together, 60 if window.step == "minute" else 3_600
-    points, band = [], []
+    points: list[Point] = []
+    mean: list[Point] = []
+    band = []
     for at in range(0, len(times), n):
         ended = sum(arm.feedback[at : at + n]) + sum(arm.silence[at : at + n])
         time = min(now, times[at] + n * seconds)
         points.append((time, sum(arm.clicks[at : at + n]) / ended if ended else None))
-        low, high = arm.low[at : at + n][-1], arm.high[at : at + n][-1]
+        so_far, low, high = (ends[at : at + n][-1] for ends in (arm.mean, arm.low, arm.high))
+        mean.append((time, so_far))
         if low is not None and high is not None:
             band.append((time, low, high))
-    return Line(arm.arm, points, colour, band)
+    return [Line(f"{arm.arm}, {window.period}", points, f"{colour} thin"), Line(arm.arm, mean, colour, band)]
 
 
 def _gain(gain: Gain) -> Markup | None:
