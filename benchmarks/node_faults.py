@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import random
 import select
 import signal
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -40,15 +43,38 @@ def faults() -> list[dict[str, Any]]:
         with ExitStack() as stack:
             scene = Scene(stack, **SCENES.get(what, {}))
             out.append({"what": what} | fault(scene))
-            print(json.dumps(out[-1]), flush=True)
+            print(json.dumps(out[-1]), file=sys.stderr, flush=True)
     return out
+
+
+def fault_table(rows: list[dict[str, Any]]) -> str:
+    """As the page has it."""
+    lines = [
+        "| what | acknowledged | lost | twice | without answers | slowest call |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {row['what']} | {row['acknowledged']:,} | {row['lost']:,} | {row['twice']:,} "
+        f"| {row['seconds without answers']:.1f} s | {row['slowest']:.1f} s |"
+        for row in rows
+    ]
+    return "\n".join(lines)
+
+
+def faults_lost(rows: list[dict[str, Any]]) -> list[str]:
+    """Rows with something lost, counted twice or of a wrong time; that for contrast is expected to lose."""
+    wrong = ("lost", "twice", "records with a wrong time")
+    return [str(row) for row in rows if row["what"] != CONTRAST and any(row.get(what) for what in wrong)]
 
 
 class Scene:
     """Two nodes on a database with a synchronous standby. The second reaches it through a proxy."""
 
-    def __init__(self, stack: ExitStack, *, clocks: tuple[float, float] = (0.0, 0.0), **settings: str) -> None:
-        self.primary = stack.enter_context(Cluster(DURABLE, "synchronous_standby_names=standby"))
+    def __init__(
+        self, stack: ExitStack, *, clocks: tuple[float, float] = (0.0, 0.0), synchronous: bool = True, **settings: str
+    ) -> None:
+        name = "standby" if synchronous else ""
+        self.primary = stack.enter_context(Cluster(DURABLE, f"synchronous_standby_names={name}"))
         self.standby = stack.enter_context(Cluster(DURABLE, primary=self.primary))
         self.url = self.primary.url(None, self.standby)
         self.proxy = stack.enter_context(Proxy(self.primary.port))
@@ -84,6 +110,7 @@ class Proxy:
         self.port = self._listener.getsockname()[1]
         self.open = threading.Event()
         self.open.set()
+        self._near: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
     def __enter__(self) -> Proxy:
@@ -97,7 +124,15 @@ class Proxy:
             while True:
                 threading.Thread(target=self._forward, args=(self._listener.accept()[0],), daemon=True).start()
 
+    def cut(self) -> None:
+        """End all connections, in the middle of whatever they carry."""
+        for near in self._near:
+            with suppress(OSError):
+                near.shutdown(socket.SHUT_RDWR)
+        self._near.clear()
+
     def _forward(self, near: socket.socket) -> None:
+        self._near.append(near)
         with near, suppress(OSError), socket.create_connection(("127.0.0.1", self._to)) as far:
             other = {near: far, far: near}
             while True:
@@ -276,6 +311,28 @@ def _cut_off(scene: Scene, seconds: float) -> Callable[[], None]:
     return _for_a_while(scene.proxy.open.clear, scene.proxy.open.set, seconds)
 
 
+def _backend_killed(scene: Scene) -> None:
+    """One process of the database with SIGKILL: it ends all others, and recovers."""
+    ((pid,),) = scene.primary.run("SELECT pid FROM pg_stat_activity WHERE application_name = 'driftrank' LIMIT 1")
+    os.kill(pid, signal.SIGKILL)
+
+
+def _cut_at_random(scene: Scene) -> None:
+    chance, end = random.Random(1), time.monotonic() + 5
+    while time.monotonic() < end:
+        time.sleep(chance.expovariate(20))
+        scene.proxy.cut()
+
+
+def _failover_to_one_behind(scene: Scene) -> None:
+    """The standby takes over without the last second, in which it had no connection to the primary."""
+    scene.standby.run("ALTER SYSTEM SET primary_conninfo = ''")
+    scene.standby.run("SELECT pg_reload_conf()")
+    time.sleep(1)
+    scene.primary.kill()
+    scene.standby.promote()
+
+
 def _skew(scene: Scene) -> dict[str, Any]:
     began = time.time()
     out = Load(scene, _silence, 8).run(lambda: None)
@@ -283,10 +340,13 @@ def _skew(scene: Scene) -> dict[str, Any]:
     return out | {"records with a wrong time": len(wrong)}
 
 
+#: loses what it is expected to lose
+CONTRAST = "failover to an asynchronous standby that is 1 s behind, for contrast"
 #: what happens, and the load meanwhile
 FAULTS: dict[str, Callable[[Scene], dict[str, Any]]] = {
     "a node killed": lambda scene: Load(scene, _clicks, 8).run(scene.nodes[1].kill),
     "database killed": lambda scene: Load(scene, _clicks, 8).run(lambda: _database_killed(scene)),
+    "one process of the database killed": lambda scene: Load(scene, _clicks, 12).run(lambda: _backend_killed(scene)),
     "database restarted": lambda scene: Load(scene, _clicks, 8).run(lambda: _database_restarted(scene)),
     "failover to a synchronous standby": lambda scene: Load(scene, _clicks, 8).run(lambda: _failover(scene)),
     "database hangs for 5 s": lambda scene: Load(scene, _clicks, 12).run(_hung(scene, 5)),
@@ -294,6 +354,10 @@ FAULTS: dict[str, Callable[[Scene], dict[str, Any]]] = {
         lambda: _failover_of_hung(scene)
     ),
     "a node cut off from the database for 14 s": lambda scene: Load(scene, _clicks, 24).run(_cut_off(scene, 14)),
+    "connections of a node cut 20 times a second for 5 s": lambda scene: Load(scene, _clicks, 12).run(
+        lambda: _cut_at_random(scene)
+    ),
+    CONTRAST: lambda scene: Load(scene, _clicks, 8).run(lambda: _failover_to_one_behind(scene)),
     "keeper hangs for 14 s": lambda scene: Load(scene, _silence, 24).run(_hung_keeper(scene, 14)),
     "clocks an hour ahead and behind": _skew,
     "activated and clicked at both nodes": lambda scene: Load(scene, _across, 8).run(lambda: None),
@@ -301,6 +365,7 @@ FAULTS: dict[str, Callable[[Scene], dict[str, Any]]] = {
 }
 #: how the nodes are set up, if not by default
 SCENES: dict[str, dict[str, Any]] = {
+    CONTRAST: {"synchronous": False},
     "keeper hangs for 14 s": BRIEF,
     "clocks an hour ahead and behind": BRIEF | {"clocks": (3600.0, -3600.0)},
     "activated and clicked at both nodes": BRIEF,

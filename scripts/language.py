@@ -1,6 +1,6 @@
 """Find wording that CONTRIBUTING.md asks to avoid: docstrings that begin with a question word, and archaic words.
 
-Checks product code and pages; prints ``file:line: found, advice`` and exits with 1 if there is any.
+Checks code, templates, pages and examples; prints ``file:line: found, advice`` and exits with 1 if there is any.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ADVICE = {
     r"in peace": "gracefully",
     r"(for )?the while": "meanwhile, or temporarily",
     r"of which": "whose, or two sentences",
-    r"(?<!here )(is|are) (no|none)(?! (longer|more|fewer|less|better|worse))": "is not, or has no",
+    r"(?<!here )(is|are) (no|(?-i:none))(?! (%}|longer|more|fewer|less|better|worse))": "is not, or has no",
     r"told( of)?": "given, or reported",
     r"hears? of": "is notified of",
     r"passed over": "skipped",
@@ -33,13 +33,13 @@ ADVICE = {
     r"in words": "as text",
     r"at hand": "available, or precomputed",
 }
-WORDS = re.compile(r"\b(" + "|".join(f"(?:{pattern})" for pattern in ADVICE) + r")\b")
+WORDS = re.compile(r"\b(" + "|".join(f"(?:{pattern})" for pattern in ADVICE) + r")\b", re.IGNORECASE)
 
 
-def tracked(suffix: str, places: tuple[str, ...]) -> list[Path]:
+def tracked(suffixes: tuple[str, ...], places: tuple[str, ...]) -> list[Path]:
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *places]
     names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    return [ROOT / name for name in names if name.endswith(suffix) and (ROOT / name).exists()]
+    return [ROOT / name for name in names if name.endswith(suffixes) and (ROOT / name).exists()]
 
 
 def questions(path: Path) -> Iterator[tuple[int, str, str]]:
@@ -56,12 +56,13 @@ def words(path: Path) -> Iterator[tuple[int, str, str]]:
         for found in WORDS.finditer(line):
             if path.name == Path(__file__).name:
                 continue
-            advice = next(text for pattern, text in ADVICE.items() if re.match(pattern, found[0]))
+            advice = next(text for pattern, text in ADVICE.items() if re.match(pattern, found[0], re.IGNORECASE))
             yield number, found[0], advice
 
 
 def main() -> int:
-    code, pages = tracked(".py", CODE), tracked(".md", PAGES)
+    code, pages = tracked((".py",), CODE), tracked((".md", ".py", ".toml", ".yaml", ".yml"), PAGES)
+    pages += tracked((".html", ".js"), ("driftrank",))
     faults = [(path, *fault) for path in code for fault in questions(path)]
     faults += [(path, *fault) for path in (*code, *pages) for fault in words(path)]
     for path, line, found, advice in sorted(faults):

@@ -59,7 +59,8 @@ def send_traffic(url: str) -> str:
             clicks = [it["id"] for it in ranking["items"] if users.random() < SHOP[query][it["id"]]][:1]
             feedback = {"event_id": ranking["event_id"], "clicks": clicks}
             http.post("shop/feedback", json=feedback).raise_for_status()
-            if query == "running shoes" and clicks and clicks[0] != ranking["items"][0]["id"]:
+            live = ranking["items"][0]["why"] != "baseline"
+            if query == "running shoes" and live and clicks and clicks[0] != ranking["items"][0]["id"]:
                 clicked = ranking["event_id"]
     return clicked
 

@@ -39,9 +39,9 @@ class Cluster:
         # by default a standby tries again after 5 s
         quick = ["fsync=off", "wal_retrieve_retry_interval=100ms"]
         self._settings = [*quick, "max_connections=60", "listen_addresses=127.0.0.1", *settings]
-        self._user = pwd.getpwnam("postgres").pw_uid if os.geteuid() == 0 else os.geteuid()  # initdb refuses root
+        self.user = pwd.getpwnam("postgres").pw_uid if os.geteuid() == 0 else os.geteuid()  # initdb refuses root
         self.port = free_port()
-        os.chown(self.folder, self._user, -1)
+        os.chown(self.folder, self.user, -1)
         if primary is None:
             options = ["-A", "trust", "-U", "driftrank", "--no-sync", "--locale=C", "-E", "UTF8"]
             self._program("initdb", *options, "-D", self.data)
@@ -63,7 +63,7 @@ class Cluster:
 
     def _program(self, name: str, *arguments: str) -> None:
         command = [str(self._programs / name), *arguments]
-        done = subprocess.run(command, user=self._user, capture_output=True, text=True, cwd="/")
+        done = subprocess.run(command, user=self.user, capture_output=True, text=True, cwd="/")
         assert done.returncode == 0, done.stderr
 
     def start(self) -> None:
@@ -71,7 +71,7 @@ class Cluster:
         for setting in self._settings:
             command += ["-c", setting]
         log = open(self.folder / "log", "ab")  # noqa: SIM115
-        self._process = subprocess.Popen(command, user=self._user, stdout=log, stderr=log, cwd="/")
+        self._process = subprocess.Popen(command, user=self.user, stdout=log, stderr=log, cwd="/")
         log.close()
         self.wait()
 

@@ -9,7 +9,6 @@ import pytest
 MUTANTS = Path(__file__).parents[1] / "benchmarks" / "mutants.py"
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not MUTANTS.exists(), reason="needs the repository's benchmarks")
 def test_every_mutant_fits_the_code_and_has_tests() -> None:
     listed = subprocess.run([sys.executable, MUTANTS, "--list"], capture_output=True, text=True, check=False)

@@ -96,7 +96,8 @@ class Core:
     batch, flush_seconds, queue
         Feedback is sent in the background, ``batch`` at a time or after ``flush_seconds``. While the service is
         unreachable up to ``queue`` feedbacks are kept; then the oldest are dropped, counted (``dropped``) and logged.
-        Closing the client sends the rest, and so does the end of the program.
+        With several addresses, those of one batch go to the nodes of their queries. Closing the client sends the rest,
+        and so does the end of the program.
     """
 
     _runtime_class: ClassVar[type[Runtime]]
@@ -230,11 +231,11 @@ class Core:
         with self._runtime.lock:
             if self._closed:
                 raise RuntimeError("feedback: this client is closed")
-            self._put(body)
+            self._put(body, feedback.event_id)
         return None
 
-    def _put(self, body: bytes) -> None:
-        self._outbox.put(body)
+    def _put(self, body: bytes, event_id: str) -> None:
+        self._outbox.put(body, route_in(event_id))
         self._start()
         if len(self._outbox) == 1 or self._outbox.full:
             self._runtime.notify()
@@ -257,7 +258,7 @@ class Core:
         """Report in the background that rankings were not shown: silence must not count as no click."""
         with self._runtime.lock:
             for event_id in events if not self._closed else ():
-                self._put(calls.feedback_body(Feedback(event_id, shown=0)))
+                self._put(calls.feedback_body(Feedback(event_id, shown=0)), event_id)
 
     async def _flush(self, timeout: float | None) -> bool:
         with self._runtime.lock:
@@ -311,12 +312,13 @@ class Core:
             await until(lambda: self._closed or self._flushes > before, wait)  # noqa: B023
 
     async def _send_batch(self) -> float:
-        """Send one batch; return the seconds to wait before the next."""
+        """Send one batch to the node of its queries; return the seconds to wait before the next."""
         with self._runtime.lock:
-            bodies = self._outbox.take()
+            taken = self._outbox.take(lambda route: self._nodes.choose(route, set()) if route else "")
+        bodies, route = [one.body for one in taken], taken[0].route if taken and len(self._nodes) > 1 else ""
         wait = 0.0
         try:
-            results = await self._send(calls.feedback(self.name, bodies), self._rules.once)
+            results = await self._send(calls.feedback(self.name, bodies, route), self._rules.once)
         except ServiceError as error:
             with self._runtime.lock:
                 wait = self._outbox.failed(error)

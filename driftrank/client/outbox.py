@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from ..validation import check_integer, check_number
 from ..wire import FeedbackResult
 from .errors import InvalidRequest, ServiceError
 from .retrying import backoff
 from .tally import Tally, logger
+
+
+class Queued(NamedTuple):
+    """A feedback to be sent, and the route of its query."""
+
+    body: bytes
+    route: str
 
 
 class Outbox:
@@ -29,8 +37,9 @@ class Outbox:
         self.outcomes: Counter[str] = Counter()  #: of the others
         self._refused = Tally("feedback was sent, but not counted")
         self.abandoned = False  #: the client was closed before everything was sent
-        self._waiting: deque[bytes] = deque()
-        self._taken: list[bytes] = []
+        self._waiting: deque[Queued] = deque()
+        self._taken: list[Queued] = []
+        self._due = 0  # so many of those waiting are the rest of a batch that was taken in part
         self._failures = 0
         self._singly = 0  # so many are sent one by one, since one of them makes its batch invalid
 
@@ -39,18 +48,29 @@ class Outbox:
 
     @property
     def full(self) -> bool:
-        """True if there is enough for a batch."""
-        return len(self) >= self.batch
+        """True if there is enough for a batch, or the rest of one."""
+        return len(self) >= self.batch or self._due > 0
 
-    def put(self, body: bytes) -> None:
-        self._waiting.append(body)
+    def put(self, body: bytes, route: str = "") -> None:
+        self._waiting.append(Queued(body, route))
         self._shorten()
 
-    def take(self) -> list[bytes]:
-        """The next batch. One that was taken before without an outcome comes first."""
+    def take(self, node: Callable[[str], str] = str) -> list[Queued]:
+        """The part of the next batch that goes to the node of its first one, by their routes.
+
+        What was taken before without an outcome comes first.
+        """
         self._put_back()
-        size = 1 if self._singly else self.batch
-        self._taken = [self._waiting.popleft() for _ in range(min(size, len(self._waiting)))]
+        if not self._due:
+            self._due = min(self.batch, len(self._waiting))
+        batch = [self._waiting.popleft() for _ in range(self._due)]
+        most = 1 if self._singly else self.batch
+        rest: list[Queued] = []
+        for one in batch:
+            same = not self._taken or node(one.route) == node(self._taken[0].route)
+            (self._taken if same and len(self._taken) < most else rest).append(one)
+        self._waiting.extendleft(reversed(rest))
+        self._due = len(rest)
         return self._taken
 
     def sent(self, results: Sequence[FeedbackResult]) -> None:
@@ -88,7 +108,7 @@ class Outbox:
             self.abandoned = True
             self.dropped.add(len(self), "the client was closed before it could be sent")
             self._waiting.clear()
-            self._taken = []
+            self._taken, self._due = [], 0
 
     def _finish(self) -> None:
         self._singly = max(0, self._singly - len(self._taken))
@@ -97,11 +117,13 @@ class Outbox:
 
     def _put_back(self) -> None:
         self._waiting.extendleft(reversed(self._taken))
+        self._due += len(self._taken)
         self._taken = []
         self._shorten()
 
     def _shorten(self) -> None:
         while len(self) > self.capacity and self._waiting:
             self._waiting.popleft()
+            self._due = max(0, self._due - 1)
             self._singly = max(0, self._singly - 1)
             self.dropped.add(1, "the service is unreachable and the queue is full")

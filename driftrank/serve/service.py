@@ -226,7 +226,9 @@ class Service(ServiceCore):
             self.metrics.gauge("follow_age_seconds", lambda: time.monotonic() - follower.at)
             self.metrics.gauge("last_record", lambda: state.seq)
             self.metrics.gauge("appends_in_doubt", lambda: follower.doubts)
-            self.metrics.gauge("keeper", lambda: isinstance(maintenance, SharedMaintenance) and maintenance.keeper)
+            assert isinstance(maintenance, SharedMaintenance)
+            self.metrics.gauge("keeper", lambda: maintenance.keeper)
+            self.metrics.gauge("keeper_age_seconds", lambda: maintenance.keeper_age)
         self.metrics.gauge("commit_queue_length", lambda: self._committer.queued)
         for name, read in gauges(state).items():
             self.metrics.gauge(name, read)

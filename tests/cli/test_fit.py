@@ -58,6 +58,7 @@ def test_from_a_raw_log_to_a_simulation(log: Path, tmp_path: Path, capsys: pytes
     assert run(["simulate", "--config", str(tmp_path / "out" / "run.toml"), "--out", str(tmp_path / "o"), "-q"]) == 0
 
 
+@pytest.mark.interpreted  # Random only: compiling takes longer than a hundred steps
 def test_other_users_are_another_simulation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A simulation of one click model is not continued with another."""
     small = ["simulate", "--queries", "yandex-like:1", "--policy", "Random", "--horizon", "100", "--runs", "1", "-q"]

@@ -171,6 +171,7 @@ def test_every_run_is_a_unit() -> None:
     assert sorted(units) == [(0,), (1,), (2,)]
 
 
+@pytest.mark.interpreted
 def test_all_policies_meet_the_same_users() -> None:
     """If a list has all candidates, cascade users click the same in any order."""
     world = Traffic(n_queries=12, candidates=4, K=4, catalogue=20)

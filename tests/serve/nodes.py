@@ -127,7 +127,10 @@ class Nodes:
         return differences(self.log(), self.made, [node for node in self.nodes if node.ready], self.run)
 
 
-def differences(log: list[LogEntry], made: list[Made], nodes: list[Node], run: Any) -> list[str]:
+def differences(
+    log: list[LogEntry], made: list[Made], nodes: list[Node], run: Any, *, states: bool = True
+) -> list[str]:
+    """Lists, and unless ``states`` is False queries and sums in memory, that one fold of the log does not have."""
     served = {}
     for entry in log:
         record = decode(entry.body)
@@ -138,7 +141,7 @@ def differences(log: list[LogEntry], made: list[Made], nodes: list[Node], run: A
         log = [*log, *store.read(log[-1].seq)]
         # lists that were never written are compared with nothing; nodes may differ in what they have folded by now
         checks = [(one.position, 0, one) for one in made if one.ranked.event_id in served]
-        checks += [(node.state.seq, n + 1, node) for n, node in enumerate(nodes)]
+        checks += [(node.state.seq, n + 1, node) for n, node in enumerate(nodes) if states]
         checks.sort(key=lambda check: check[:2])
         out, at = [], 0
         for entry in [*log, None]:
@@ -148,6 +151,8 @@ def differences(log: list[LogEntry], made: list[Made], nodes: list[Node], run: A
                 at += 1
             if entry is not None:
                 state.apply(entry.seq, decode(entry.body))
+        if not states:
+            return out
         # every query, loaded once more from snapshot and tail
         keys = list(state.queries)
         node = nodes[0]

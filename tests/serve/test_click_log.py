@@ -283,6 +283,9 @@ class _Log(LogReader):
     def get_snapshot(self, name: str) -> Snapshot | None:
         return None
 
+    def snapshot_names(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
+        return []
+
     def close(self) -> None: ...
 
 

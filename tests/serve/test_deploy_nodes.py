@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,7 @@ from driftrank.serve.log.store.shared import SharedStore
 from driftrank.serve.settings.load import load_settings
 from driftrank.serve.settings.server import ServerSettings, check_reachable
 from driftrank.wire import ROUTE_HEADER
-from tests.postgres import Cluster
+from tests.postgres import Cluster, binaries, free_port
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 PORT = ServerSettings().port
@@ -120,20 +123,40 @@ def test_compose() -> None:
 
 
 def test_the_standby_of_compose(postgres: Cluster) -> None:
-    """A database is made, the script runs, a standby with the name of compose joins: commits wait for that one."""
+    """A database is made, the script runs, the very command of compose starts a standby: commits wait for that one."""
     (config,) = parsed("compose.yaml")
-    command = shlex.split(config["services"]["standby"]["command"])
-    assert command[:2] == ["sh", "-c"]
-    (name,) = re.findall(r"application_name=(\w+)", command[2])
+    services = config["services"]
+    assert all(service["restart"] == "unless-stopped" for service in services.values())
+    assert "-h 127.0.0.1" in services["primary"]["healthcheck"]["test"][1]  # its socket answers too early
+    image = "/var/lib/postgresql/data"
+    assert services["standby"]["volumes"] == [f"standby:{image}"]
     with Cluster() as primary:
         environ = {"PGDATA": primary.data, "POSTGRES_USER": "driftrank"}
         subprocess.run(["sh", "-eu", str(DEPLOY / "replication.sh")], env=environ, check=True)
         primary.stop()
         primary.start()
-        assert primary.run("SHOW synchronous_standby_names") == [(f"ANY 1 ({name})",)]
+        assert primary.run("SHOW synchronous_standby_names") == [("ANY 1 (standby)",)]
         assert primary.run("SELECT count(*) FROM pg_hba_file_rules WHERE error IS NOT NULL") == [(0,)]
         rules = "SELECT count(*) FROM pg_hba_file_rules WHERE 'replication' = ANY(database) AND address = 'all'"
         assert primary.run(rules) == [(1,)]
-        with Cluster(primary=primary):  # its application_name is standby, too
-            primary.run("CREATE TABLE waits()")
-            assert primary.run("SELECT sync_state FROM pg_stat_replication") == [("quorum",)]
+        data, log = primary.folder / "standby", primary.folder / "standby-log"
+        data.mkdir()
+        os.chown(data, primary.user, -1)
+        data.chmod(0o1777)  # as that of the image: PostgreSQL refuses it
+        command = shlex.split(services["standby"]["command"].replace(image, str(data)))
+        assert command[2].count("host=primary ") == 1
+        command[2] = command[2].replace("host=primary ", f"host=127.0.0.1 port={primary.port} ")
+        environ = {"PATH": f"{binaries()}:{os.environ['PATH']}", "PGDATA": str(data), "PGPORT": str(free_port())}
+        for start in ("first", "second"):  # the data is there already
+            with open(log, "wb") as out:
+                standby = subprocess.Popen(command, env=environ, user=primary.user, cwd="/", stdout=out, stderr=out)
+            try:
+                end = time.monotonic() + 60
+                while primary.run("SELECT sync_state FROM pg_stat_replication") != [("quorum",)]:
+                    assert time.monotonic() < end, log.read_text()
+                    assert standby.poll() is None, log.read_text()
+                    time.sleep(0.05)
+                primary.run(f"CREATE TABLE {start}_start()")
+            finally:
+                standby.send_signal(signal.SIGINT)
+                standby.wait(30)

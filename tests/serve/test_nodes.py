@@ -212,10 +212,13 @@ def test_the_keeper_is_one_and_another_follows(postgres):
         for node in nodes.nodes:
             nodes.run(node.maintenance.renew_lease())
         assert [node.maintenance.keeper for node in nodes.nodes].count(True) == 1
+        assert max(node.maintenance.keeper_age for node in nodes.nodes) < 60
         one = next(node for node in nodes.nodes if node.maintenance.keeper)
         other = next(node for node in nodes.nodes if node is not one)
         nodes.run(other.list_of("q", "e"))
+        before = other.maintenance.keeper_age
         nodes.run(one.stop())  # gives the lease back
+        assert other.maintenance.keeper_age > before
         nodes.run(other.maintenance.renew_lease())
         assert other.maintenance.keeper
         nodes.run(_ended(other, "e"))

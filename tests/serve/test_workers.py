@@ -151,10 +151,11 @@ def test_all_workers_load_the_settings_again_and_shut_down(running):
     assert '"worker": 0' in running.log
     assert '"worker": 1' in running.log
     workers = workers_of(running)
-    for pid in (*workers, running._process.pid):  # as systemd does; it counts once
-        os.kill(pid, signal.SIGTERM)
-    wait_until(lambda: running.log.count("not ready any more") == 2)
-    assert httpx.get(f"{running.url}/readyz").status_code == 503  # answered while it drains
+    with httpx.Client() as client:  # to make one takes as long as to drain
+        for pid in (*workers, running._process.pid):  # as systemd does; it counts once
+            os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: running.log.count("not ready any more") == 2)
+        assert client.get(f"{running.url}/readyz").status_code == 503  # answered while it drains
     running._end()
     assert running._process.returncode == 0
     assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]

@@ -19,9 +19,9 @@ def verify(
         bool, typer.Option("--force", help="Cut it even if services use it; they notice, and read it again.")
     ] = False,
 ) -> None:
-    """Read the whole log of a store and check every entry.
+    """Read the whole log of a store, and all snapshots, and check them.
 
-    The exit code is 1 if an entry is damaged. A service on SQLite cuts its log by itself when it starts; a log that
+    The exit code is 1 if anything is damaged. A service on SQLite cuts its log by itself when it starts; a log that
     several services use is cut only here, with --cut. What is cut off is kept in the table "damaged".
 
     \b
@@ -43,9 +43,19 @@ def verify(
         entries, after = 0, 0
         while chunk := log.read(after):
             entries, after = entries + len(chunk), chunk[-1].seq
+        snapshots, last = 0, ""
+        damaged: list[str] = []
+        while names := log.snapshot_names("", last):
+            snapshots, last = snapshots + len(names), names[-1]
+            # one that a service has dropped meanwhile is not damaged
+            damaged += [n for n in names if log.get_snapshot(n) is None and n in log.snapshot_names(n, limit=1)]
     except StoreDamaged as error:
         typer.echo(f"{entries:,} entries are intact, then: {error}")
         raise typer.Exit(1) from None
     finally:
         log.close()
-    typer.echo(f"{entries:,} entries, all intact")
+    for name in damaged:
+        typer.echo(f"the snapshot {name!r} is damaged")
+    if damaged:
+        raise typer.Exit(1)
+    typer.echo(f"{entries:,} entries and {snapshots:,} snapshots, all intact")

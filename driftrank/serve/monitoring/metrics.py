@@ -107,6 +107,7 @@ GAUGES = {
     "appends_in_doubt": Family("Appends whose connection was lost, so that ids had to settle their outcome."),
     "last_record": Family("The last record of the log that was taken in."),
     "keeper": Family("1 if this service ends feedback windows, takes checkpoints and forgets old records."),
+    "keeper_age_seconds": Family("Time since any service was known to do so; a few seconds at most."),
     "holdout_difference": Family(
         "Clicks per ranking of the ranker's own arm less those of the holdout, after the items that both would show.",
         ("ranker",),

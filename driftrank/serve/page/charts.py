@@ -7,7 +7,7 @@ size on a phone. Lines keep their width (``vector-effect`` in the style sheet), 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -44,9 +44,11 @@ class Marker(NamedTuple):
 
 def chart(
     lines: Sequence[Line], *, label: str, ticks: Sequence[str], begin: float, end: float,
-    markers: Iterable[Marker] = (), low: float | None = 0.0,
+    markers: Iterable[Marker] = (), marked: Mapping[str, str] | None = None, low: float | None = 0.0,
 ) -> Markup:  # fmt: skip
-    """Lines over time from ``begin`` to ``end``, with labels at even distances. ``low``: of the axis; None: fitted."""
+    """Lines over time from ``begin`` to ``end``, with labels at even distances. ``marked``: the meaning of markers
+    by their kind; ``low``: of the axis; None: fitted.
+    """
     values = [y for line in lines for _, y in line.points if y is not None]
     values += [y for line in lines for _, lo, hi in line.band for y in (lo, hi)]
     bottom, top = _axis(values, low)
@@ -78,6 +80,7 @@ def chart(
     times = "".join(f"<span>{escape(text)}</span>" for text in ticks)
     named = [line for line in lines if "thin" not in line.colour]
     legend = "".join(f'<li class="{line.colour}">{escape(line.name)}</li>' for line in named)
+    legend += "".join(f'<li class="{kind}">{escape(text)}</li>' for kind, text in (marked or {}).items())
     return Markup(
         f'<figure class="chart"><div class="plot"><div class="y-axis" aria-hidden="true">{axis}</div>'
         f'<svg viewBox="0 0 {_W} {_H}" preserveAspectRatio="none" role="img" aria-label="{escape(label)}" '

@@ -52,6 +52,7 @@ class SharedMaintenance(Maintenance):
         self.clock: Callable[[], float] = now
         self._incarnation = os.urandom(4).hex()  # two services whose names are the same never share a lease
         self._keeper_until = 0.0
+        self._kept = monotonic()  # when there was a keeper, as far as is known
         self._recording = asyncio.Lock()
         self._to_cover = 0  # entries up to here are old enough to be covered
 
@@ -59,6 +60,11 @@ class SharedMaintenance(Maintenance):
     def keeper(self) -> bool:
         """True if this service has the lease."""
         return monotonic() < self._keeper_until
+
+    @property
+    def keeper_age(self) -> float:
+        """Seconds since there was a keeper, here or elsewhere."""
+        return 0.0 if self.keeper else monotonic() - self._kept
 
     @property
     def node(self) -> str:
@@ -95,6 +101,8 @@ class SharedMaintenance(Maintenance):
             self._keeper_until = began + _LEASE
         else:
             self._keeper_until = 0.0
+        if await self._committer.run(self._shared.held, _KEEPER):
+            self._kept = monotonic()
         await self._committer.run(self._shared.announce, self.process, self.url, self._state.seq)
         await self._follower.set_clock(self.clock)
 

@@ -29,6 +29,7 @@ def test_parts_by_name() -> None:
     assert {place.part for place in found} == {"users", "change"}
 
 
+@pytest.mark.interpreted  # many click models: compiling takes longer
 def test_users_click_by_their_models() -> None:
     found = {place.name: place for place in places(["users"], QUERIES, 3, 100_000, 1)}
     place = found["PBM-1-K10"]
@@ -46,6 +47,7 @@ def test_users_click_by_their_models() -> None:
         assert len(found[f"{name}-breaks"].environment.breakpoints(20_000)) == 4
 
 
+@pytest.mark.interpreted  # many click models: compiling takes longer
 def test_users_of_other_kinds_than_those_of_development() -> None:
     """Those that constants were chosen among are in benchmarks/users.py."""
     seen = {(p.environment.users(), p.k) for p in places(["users"], QUERIES, 3, 100_000, 1)}
@@ -116,6 +118,7 @@ def test_at_the_usual_horizon_times_are_the_defaults() -> None:
                 assert place.environment.breakpoints(100_000, query) == default.breakpoints(100_000, query), place.name
 
 
+@pytest.mark.interpreted  # many environments: compiling takes longer
 @pytest.mark.parametrize("horizon", [100, 317, 2000])
 def test_everything_is_scaled(horizon: int) -> None:
     changes = {p.name: len(p.environment.breakpoints(p.horizon)) for p in places(["change"], QUERIES, 3, horizon, 1)}

@@ -133,6 +133,10 @@ class LogReader(ABC):
         """A snapshot; None if it does not exist, or is damaged."""
 
     @abstractmethod
+    def snapshot_names(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
+        """As that of a store."""
+
+    @abstractmethod
     def close(self) -> None: ...
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -20,7 +21,13 @@ from driftrank.serve.log.store.base import (
 )
 from driftrank.serve.log.store.postgres_connection import Address, Link
 from driftrank.serve.log.store.postgres_reader import PostgresReader
-from driftrank.serve.log.store.postgres_rows import checksum, end_of_prefix, intact_entries, stored_id
+from driftrank.serve.log.store.postgres_rows import (
+    checksum,
+    end_of_prefix,
+    intact_entries,
+    stored_id,
+    stored_names,
+)
 from driftrank.serve.log.store.postgres_schema import (
     FORMAT,
     SELECT_AFTER,
@@ -310,14 +317,7 @@ class PostgresStore(SharedStore):
         return None
 
     def snapshot_names(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
-        # bytes of UTF-8 sort as code points do
-        first, end = prefix.encode(), end_of_prefix(prefix.encode())
-        query = (
-            "SELECT name FROM {schema}.snapshots WHERE name >= %(first)b AND name > %(after)b"
-            " AND (%(end)b::bytea IS NULL OR name < %(end)b) ORDER BY name LIMIT %(limit)s"
-        )
-        rows = self._rows(self._reader, query, first=first, after=after.encode(), end=end, limit=limit)
-        return [name.decode() for (name,) in rows]
+        return stored_names(partial(self._rows, self._reader), prefix, after, limit)
 
     def size(self) -> int:
         query = (
@@ -379,6 +379,10 @@ class PostgresStore(SharedStore):
         )
         values = name, process, seconds, LAST if self._version is None else self._version
         return self._writer.run(lambda connection: connection.execute(take, values).rowcount) == 1
+
+    def held(self, name: str) -> bool:
+        query = "SELECT EXISTS (SELECT FROM {schema}.leases WHERE name = %s AND until > clock_timestamp())"
+        return bool(self._writer.run(lambda connection: self._value(connection, query, name)))
 
     def announce(self, process: str, url: str, seq: int) -> None:
         say = self._sql(

@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from driftrank.serve.log.store.base import LAST, LogEntry, LogReader, Snapshot, StoreError
 from driftrank.serve.log.store.postgres_connection import Address, Link
-from driftrank.serve.log.store.postgres_rows import checksum, intact_entries
+from driftrank.serve.log.store.postgres_rows import checksum, intact_entries, stored_names
 from driftrank.serve.log.store.postgres_schema import SELECT_AFTER, SELECT_LAST
 
 if TYPE_CHECKING:
     from psycopg import Connection
+
+
+#: states if a schema or a table does not exist
+_NO_STORE = ("3F000", "42P01")
 
 
 class PostgresReader(LogReader):
@@ -23,7 +27,7 @@ class PostgresReader(LogReader):
             self.last = int(self._rows(SELECT_LAST)[0][0])
         except StoreError as error:
             self.close()
-            if "does not exist" in str(error):
+            if getattr(error.__cause__, "sqlstate", None) in _NO_STORE:
                 raise ValueError(f"store={str(self._address)!r}: must be a store; it does not exist") from None
             raise
 
@@ -40,6 +44,9 @@ class PostgresReader(LogReader):
             if crc == checksum(name.encode(), body):
                 return Snapshot(name, seq, body)
         return None
+
+    def snapshot_names(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
+        return stored_names(self._rows, prefix, after, limit)
 
     def close(self) -> None:
         self._link.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -43,3 +43,14 @@ def end_of_prefix(prefix: bytes) -> bytes | None:
     """The first bytes after all that begin with ``prefix``; None if there are none."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
+
+
+def stored_names(rows: Callable[..., list[Any]], prefix: str, after: str, limit: int) -> list[str]:
+    """The first names of snapshots that begin with ``prefix`` and come after ``after``; ``rows`` runs a query."""
+    # bytes of UTF-8 sort as code points do
+    first, end = prefix.encode(), end_of_prefix(prefix.encode())
+    query = (
+        "SELECT name FROM {schema}.snapshots WHERE name >= %(first)b AND name > %(after)b"
+        " AND (%(end)b::bytea IS NULL OR name < %(end)b) ORDER BY name LIMIT %(limit)s"
+    )
+    return [name.decode() for (name,) in rows(query, first=first, after=after.encode(), end=end, limit=limit)]

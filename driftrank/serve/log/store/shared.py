@@ -150,6 +150,10 @@ class SharedStore(Store):
         """
 
     @abstractmethod
+    def held(self, name: str) -> bool:
+        """True if a process has a lease."""
+
+    @abstractmethod
     def announce(self, process: str, url: str, seq: int) -> None:
         """Say that a service is there."""
 

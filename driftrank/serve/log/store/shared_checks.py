@@ -168,7 +168,9 @@ def check_a_lease_has_one_holder(benches: SharedBenches) -> None:
     bench = benches()
     with bench.open() as one, bench.open() as other:
         first, again, second = process_of("one", "1"), process_of("one", "2"), process_of("other", "1")
+        require(not one.held("keeper"), "nobody has it")
         require(one.lease("keeper", first, 60), "a free lease is refused")
+        require(other.held("keeper"), "somebody has it")
         require(one.lease("keeper", first, 60), "it cannot be prolonged")
         require(not other.lease("keeper", second, 60), "two have it")
         require(not other.lease("keeper", again, 60), "two of the same name have it")

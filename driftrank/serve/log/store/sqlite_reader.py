@@ -11,7 +11,7 @@ from typing import Any
 
 from driftrank.serve.log.store.base import LogEntry, LogReader, Snapshot, StoreDamaged
 from driftrank.serve.log.store.sqlite_file import check, intact, store_error, value
-from driftrank.serve.log.store.sqlite_statements import SELECT_AFTER, SELECT_LAST
+from driftrank.serve.log.store.sqlite_statements import SELECT_AFTER, SELECT_LAST, end_of_prefix
 
 #: seconds to wait for a service that is recovering its write-ahead log
 _TIMEOUT = 5.0
@@ -50,6 +50,10 @@ class SQLiteReader(LogReader):
             if intact(seq, name.encode(), crc, body):
                 return Snapshot(name, seq, body)
         return None
+
+    def snapshot_names(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
+        query = "SELECT name FROM snapshots WHERE name > ? AND name >= ? AND name < ? ORDER BY name LIMIT ?"
+        return [name.decode() for (name,) in self._rows(query, after, prefix, end_of_prefix(prefix), limit)]
 
     def close(self) -> None:
         self._connection.close()

@@ -1,4 +1,4 @@
-// Shows the values of a chart under the pointer. What it says in words is in the label of the chart, for everyone.
+// Shows the values of a chart under the pointer. The label of the chart has the same as text.
 const tip = document.createElement("div");
 tip.className = "tip";
 tip.hidden = true;

@@ -96,7 +96,8 @@ def _clicks(series: SeriesState, window: _Window, changes: Sequence[Any], now: f
     label = f"Clicks per list by arm, {window.text.lower()}: {', '.join(said) or 'no lists'}."
     middle = datetime.fromtimestamp((begin + end) / 2, UTC)
     ticks = [_tick(datetime.fromtimestamp(begin, UTC), window), _tick(middle, window), "now"]
-    return chart(lines, label=label, ticks=ticks, markers=markers, begin=begin, end=end)
+    marked = {"found": "a change of users was found"} if changes else None
+    return chart(lines, label=label, ticks=ticks, markers=markers, marked=marked, begin=begin, end=end)
 
 
 def _of_arm(arm: ArmSeries, times: list[int], window: _Window, colour: str, now: float) -> list[Line]:

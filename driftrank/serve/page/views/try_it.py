@@ -35,7 +35,6 @@ async def try_it(looking: Looking) -> dict[str, Any]:
         "said": _said(sandbox, found, now),
         "ranker": RANKER,
         "query": QUERY,
-        "changes": len(found),
     }
 
 
@@ -75,6 +74,7 @@ def _chart(sandbox: Sandbox, seconds: list[Second], found: list[float], now: flo
             Line("driftrank", earned, "c1"),
         ],
         label=label, begin=begin, end=max(now, begin + 30), markers=markers,
+        marked={"made": "users changed their minds", "found": f"the policy noticed ({len(found)})"},
         ticks=(f"{max(now, begin + 30) - begin:.0f} s ago", "now"),
     )  # fmt: skip
 
