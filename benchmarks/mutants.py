@@ -2,6 +2,10 @@
 
 ``python benchmarks/mutants.py`` copies the tree, puts in one fault after the other, and runs the tests that should
 notice it. The tests that fail must pass without the fault. The exit code is 0 if every mutant was caught.
+A new mutant gets its row in the page, and the others keep theirs, with::
+
+    python benchmarks/mutants.py --only NAME --json benchmarks/mutants.json --markdown benchmarks/mutants.md
+
 Compare two versions of the project with::
 
     python benchmarks/mutants.py --tree ../older --json before.json
@@ -68,6 +72,7 @@ class Outcome:
     file: str = ""
     seconds: float = 0.0
     compiled: bool = False  #: the kernels were, when the test caught it
+    commit: str = ""  #: the version of the tree
 
 
 class Unusable(Exception):
@@ -928,14 +933,14 @@ def _confirmed(bench: Bench, outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 def page(mutants: Sequence[Mutant], outcomes: Mapping[str, Outcome], before: Mapping[str, Outcome]) -> str:
     """The outcomes as a page of Markdown."""
-    caught = sum(outcome.status == CAUGHT for outcome in outcomes.values())
+    caught = sum(outcomes[mutant.name].status == CAUGHT for mutant in mutants)
     earlier = sum(mutant.name in before and before[mutant.name].status == CAUGHT for mutant in mutants)
-    head = ["mutant", "fault", "file", *(["before"] if before else []), "now", "caught by"]
+    head = ["mutant", "fault", "file", *(["before"] if before else []), "now", "caught by", "run at"]
     lines = [
         "# Mutants",
         "",
         "Small faults put into the code one at a time, and the first test of `make test` that fails with each (made by",
-        f"`python benchmarks/mutants.py --markdown FILE`): {caught} of {len(mutants)} are caught"
+        f"`python benchmarks/mutants.py --json FILE --markdown FILE`): {caught} of {len(mutants)} are caught"
         + (f"; before, it was {earlier}." if before else "."),
         "",
         f"| {' | '.join(head)} |",
@@ -945,8 +950,12 @@ def page(mutants: Sequence[Mutant], outcomes: Mapping[str, Outcome], before: Map
         outcome = outcomes[mutant.name]
         was = [before[mutant.name].status.lower() if mutant.name in before else "-"] if before else []
         detail = f"`{outcome.detail.removeprefix('tests/')}`" if outcome.status == CAUGHT else outcome.detail
-        row = [mutant.name, mutant.fault, f"`{outcome.file}`", *was, outcome.status.lower(), detail]
+        row = [mutant.name, mutant.fault, f"`{outcome.file}`", *was, outcome.status.lower(), detail, outcome.commit]
         lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |")
+    lines += ["", "*Run at* is the commit with which a mutant was last run; `mutants.json` has the same outcomes."]
+    missing = [mutant.name for mutant in MUTANTS if mutant.name not in outcomes]
+    if missing:
+        lines += ["", f"Not run yet: {', '.join(missing)}."]
     return "\n".join(lines) + "\n"
 
 
@@ -971,17 +980,26 @@ def main() -> int:
         return _list(chosen, tree)
     before = _read(options.before) if options.before else {}
     outcomes = {outcome.name: outcome for outcome in run_all(tree, chosen, options.jobs, options.timeout)}
+    known = _read(options.json) if options.json and options.json.exists() else {}
+    commit = _commit(tree)
+    known |= {name: replace(outcome, commit=commit) for name, outcome in outcomes.items()}
     if options.json:
-        known = _read(options.json) if options.json.exists() else {}
-        options.json.write_text(json.dumps([asdict(o) for o in (known | outcomes).values()], indent=1) + "\n")
+        options.json.write_text(json.dumps([asdict(outcome) for outcome in known.values()], indent=1) + "\n")
     if options.markdown:
-        options.markdown.write_text(page(chosen, outcomes, before), encoding="utf-8")
+        there = [mutant for mutant in MUTANTS if mutant.name in known]
+        options.markdown.write_text(page(there, known, before), encoding="utf-8")
     count = Counter(outcome.status for outcome in outcomes.values())
     print(f"{len(chosen)} mutants: {', '.join(f'{n} {status}' for status, n in sorted(count.items()))}")
     lost = [name for name, o in outcomes.items() if o.status == ESCAPED and before.get(name, o).status != ESCAPED]
     if lost:
         print(f"caught before, and not now: {', '.join(lost)}")
     return int(count[CAUGHT] < len(chosen))
+
+
+def _commit(tree: Path) -> str:
+    """The commit of a tree; empty without git."""
+    command = ["git", "-C", str(tree), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _read(path: Path) -> dict[str, Outcome]:
