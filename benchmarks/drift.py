@@ -1,6 +1,6 @@
 """False changes and power of the search for changes in a log, by users and shown orders.
 
-    python benchmarks/drift.py [QUERIES]
+    python benchmarks/drift.py --queries 500
 
 Queries of ten items and 4,000 lists (attraction: logistic of a normal number, mean -2, s.d. 1.2). The shown order
 changes; in every second table the attraction of three items is exchanged after 2,000 lists as well. Orders:
@@ -14,7 +14,8 @@ changes; in every second table the attraction of three items is exchanged after 
 
 from __future__ import annotations
 
-import sys
+import argparse
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -60,8 +61,19 @@ def reading(satisfied: float, going_on: float) -> Users:
     return users
 
 
+def chained(alpha: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.bool_]:
+    """CCM: they go on with 0.9 after a skip, and after a click less often the more attractive the item."""
+    clicks, there = np.zeros(alpha.shape, bool), np.ones(len(alpha), bool)
+    for k in range(ITEMS):
+        clicks[:, k] = there & (rng.random(len(alpha)) < alpha[:, k])
+        after_click = np.where(rng.random(len(alpha)) < alpha[:, k], 0.4, 0.8)
+        there &= rng.random(len(alpha)) < np.where(clicks[:, k], after_click, 0.9)
+    return clicks
+
+
 USERS: dict[str, Users] = {
-    "PBM": position_based, "UBM": browsing, "CM": reading(1.0, 1.0), "DBN, 0.9": reading(0.5, 0.9),
+    "PBM": position_based, "UBM": browsing, "CM": reading(1.0, 1.0), "DCM, 0.6": reading(0.6, 1.0),
+    "SDBN, 0.3": reading(0.3, 1.0), "DBN, 0.9": reading(0.5, 0.9), "CCM": chained,
 }  # fmt: skip
 
 
@@ -116,22 +128,39 @@ def found(users: Users, order: str, changes: bool, queries: int, seed: int, delt
     return find_changes(lambda: iter(logs), delta=delta)
 
 
-def main(queries: int = 100, delta: float = 0.01) -> None:
+def share(found: int, n: int) -> str:
+    """A share with its 95% interval (Wilson, 1927)."""
+    z2 = 1.96**2
+    middle = (found + z2 / 2) / (n + z2)
+    width = 1.96 * math.sqrt(found * (n - found) / n + z2 / 4) / (n + z2)
+    return f"{found / n:.1%} ({max(middle - width, 0):.1%}-{min(middle + width, 1):.1%})"
+
+
+def compare(queries: int, delta: float, only: list[str]) -> None:
+    """Print the table of these users."""
     print(f"{queries} queries, delta={delta}")
     print("| users | order | false change | refused | change found | within 40 lists | refused |")
     print("|---|---|---:|---:|---:|---:|---:|")
-    for name, users in USERS.items():
+    for name, users in ((name, USERS[name]) for name in only):
         for order in ORDERS:
             nothing = found(users, order, False, queries, 1, delta)
             something = found(users, order, True, queries, 2, delta)
             near = [any(abs(c.after - HALF) <= 40 for c in f.changes) for f in something]
             numbers = (
-                np.mean([bool(f.changes) for f in nothing]), np.mean([bool(f.confounded) for f in nothing]),
-                np.mean([bool(f.changes) for f in something]), np.mean(near),
-                np.mean([bool(f.confounded) for f in something]),
+                sum(bool(f.changes) for f in nothing), sum(bool(f.confounded) for f in nothing),
+                sum(bool(f.changes) for f in something), sum(near), sum(bool(f.confounded) for f in something),
             )  # fmt: skip
-            print(f"| {name} | {order} | {' | '.join(f'{x:.0%}' for x in numbers)} |", flush=True)
+            print(f"| {name} | {order} | {' | '.join(share(x, queries) for x in numbers)} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--queries", type=int, default=500)
+    parser.add_argument("--delta", type=float, default=0.01)
+    parser.add_argument("--users", action="append", choices=USERS, help="only these; may be repeated")
+    options = parser.parse_args()
+    compare(options.queries, options.delta, options.users or list(USERS))
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:2]))
+    main()

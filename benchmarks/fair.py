@@ -115,7 +115,9 @@ def main() -> None:
         tune(options.rival or tuple(CHOICES), options.queries, options.device)
     else:
         sys.exit(
-            subprocess.call([sys.executable, "-m", "driftrank", "leaderboard", "--env", "fair", "--out", "out/fair"])
+            subprocess.call(
+                [sys.executable, "-m", "driftrank", "leaderboard", "--env", "fair", "--seed", "23", "--out", "out/fair"]
+            )
         )
 
 

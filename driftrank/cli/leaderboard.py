@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 CALLER = ": clicks a list, less those of the caller's order"
 
 QuickOption = Annotated[
-    bool, typer.Option("--quick", help="5 queries with 2,000 steps: under a minute, once compiled.")
+    bool,
+    typer.Option(
+        "--quick", help="5 queries with 2,000 steps: under a minute, once its hundreds of kernels are compiled."
+    ),
 ]
 QueriesOption = Annotated[
     str, typer.Option(metavar=o.QUERIES, help="The queries to rank for.", show_default="yandex-like:20")
@@ -102,7 +105,10 @@ def leaderboard(
     if horizon is None:
         horizon = board.QUICK_HORIZON if quick else board.HORIZON
     if not json:
-        typer.echo(f"Queries: {queries}. The first time, every policy takes some seconds to compile.")
+        typer.echo(
+            f"Queries: {queries}. The first time, every policy is compiled for every kind of users: hundreds of "
+            "kernels, some seconds of a core each."
+        )
     made = board.leaderboard(
         queries=queries, policies=policy or [], environments=env or [], n_queries=n_queries, k=k, horizon=horizon,
         runs=runs, seed=seed, device=chosen_device(device, address, scheduler_file, workers), threads=threads,

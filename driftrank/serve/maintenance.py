@@ -17,6 +17,7 @@ from driftrank.serve.monitoring.metrics import Metrics
 from driftrank.serve.monitoring.recent import Recent
 from driftrank.serve.ranking.feedback import withdrawal
 from driftrank.serve.settings.server import ServerSettings
+from driftrank.serve.slices import Slices
 from driftrank.serve.state.checkpoint import CHECKPOINT, shared_name
 from driftrank.serve.state.impressions import Impression
 from driftrank.serve.state.queries import QueryKey, snapshot_name
@@ -148,6 +149,7 @@ class Maintenance:
     async def _end_feedback_windows(self) -> None:
         await self.take_back_undelivered(self._now())
         more = await self.end_feedback_windows()
+        await self.free_dropped()
         self._check_memory()  # queries that are only read are loaded, too
         shortest = min((ranker.feedback_window for ranker in self._state.rankers.values()), default=10.0)
         await asyncio.sleep(0 if more else min(1.0, shortest / 10))
@@ -173,6 +175,13 @@ class Maintenance:
     async def _opened(self, ranker: Ranker, openings: list[int]) -> list[Impression]:
         """The impressions whose feedback windows these records opened, without unreadable ones."""
         return self._state.impressions.opened_by(openings, ranker.created)
+
+    async def free_dropped(self) -> None:
+        """Free the memory of queries that were dropped with all others of their arm."""
+        slices = Slices()
+        while self._state.queries.free(16):
+            if slices.over:
+                await slices.pause()
 
     async def _measure_lag(self) -> None:
         began = perf_counter()

@@ -14,7 +14,8 @@ from latex2mathml.converter import convert
 _SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 #: sections of names with indented texts
 NAMED = {"Parameters", "Attributes", "Returns", "Raises"}
-#: names of functions that need a space after them
+#: names of functions that need a space before or after them
+_BEFORE = re.compile(r"(?<=</mi>)(?=<mi>(?:ln|log|exp|max|min|cos|sup)</mi>)")
 _FUNCTION = re.compile(r"(<mi>(?:ln|log|exp|max|min|cos|sup)</mi>)(?=<m(?!o))")
 _ROLE = re.compile(r":(?:class|func|meth|mod|attr|data):`([^`]+)`")
 _MATH = re.compile(r":math:`([^`]+)`")
@@ -64,7 +65,7 @@ def formula(text: str, block: bool = False) -> str:
     if "&" in text:
         text = rf"\begin{{align}}{text}\end{{align}}"
     made = convert(text, display="block" if block else "inline")
-    return _FUNCTION.sub(r'\1<mspace width="0.17em"/>', made)
+    return _BEFORE.sub('<mspace width="0.17em"/>', _FUNCTION.sub(r'\1<mspace width="0.17em"/>', made))
 
 
 @dataclass

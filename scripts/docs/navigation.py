@@ -82,7 +82,7 @@ def listed(entries: Navigation) -> list[str]:
 
 def title_of(page: Path) -> str:
     """The first heading of a page, which a notebook has in a comment."""
-    heading = re.search(r"^(?:# )?# (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    heading = re.search(r"^# # (.+)$" if page.suffix == ".py" else r"^# (.+)$", page.read_text("utf-8"), re.MULTILINE)
     assert heading is not None, f"{page}: has no title"
     return heading[1].replace("`", "")
 

@@ -81,4 +81,7 @@ def _parts(cell: dict[str, Any]) -> list[str]:
     """A cell, and what it printed."""
     if cell["cell_type"] == "markdown":
         return [cell["source"]]
-    return [f"```python\n{cell['source']}\n```", *(f"```text\n{o['text'].rstrip()}\n```" for o in cell["outputs"])]
+    return [
+        f"```python\n{cell['source']}\n```",
+        *(f"``` {{ .text .output }}\n{o['text'].rstrip()}\n```" for o in cell["outputs"]),
+    ]

@@ -72,6 +72,13 @@ def test_every_page_is_in_the_navigation_once(pages: list[str]) -> None:
     assert len(pages) == len(set(pages))
 
 
+def test_titles_are_those_of_pages() -> None:
+    (tutorials,) = (entry["Tutorials"] for entry in navigation() if "Tutorials" in entry)
+    assert [title for entry in tutorials for title in entry] == [
+        "First steps", "An engineer's first hour", "From a log to a decision", "A researcher's first hour"
+    ]  # fmt: skip
+
+
 def test_the_home_page_names_every_how_to_page() -> None:
     served, others = how_to_pages()
     assert sorted(served + others) == sorted((DOCS / "how-to").glob("*.md"))
@@ -153,6 +160,7 @@ def test_docstring_as_markdown() -> None:
 
 def test_formulas_are_mathml() -> None:
     assert formula(r"\sqrt{x}").startswith("<math")
+    assert '</mi><mspace width="0.17em"/><mi>ln</mi>' in formula(r"n \ln(n)")
     assert 'display="block"' in formula("x", block=True)
     assert "<mtable" in formula(r"a &= b \\ c &= d", block=True)
 
@@ -169,7 +177,7 @@ def test_every_formula_of_the_package_can_be_converted() -> None:
 
 def test_verdicts_are_those_of_the_published_page() -> None:
     by_title = {part.title: part for part in board.parts()}
-    assert len(by_title) == 5
+    assert len(by_title) == 8
     part = by_title["Users who change"]
     text = board.PAGE.read_text("utf-8")
     row = next(line for line in text.partition(": against ")[2].splitlines() if line.startswith("| CascadeRegimeTS |"))
@@ -281,4 +289,4 @@ def test_notebook_cells(tmp_path: Path) -> None:
     book = notebooks.notebook(script)
     assert [cell["cell_type"] for cell in book["cells"]] == ["markdown", "code"]
     book["cells"][1]["outputs"] = [{"name": "stdout", "output_type": "stream", "text": "1\n"}]
-    assert notebooks.page("x", book).endswith("Text.\n\n```python\nx = 1\n```\n\n```text\n1\n```\n")
+    assert notebooks.page("x", book).endswith("Text.\n\n```python\nx = 1\n```\n\n``` { .text .output }\n1\n```\n")

@@ -12,7 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
+from driftrank.serve.answers.feeds import operations_on
 from driftrank.serve.log.records import Final, Ranked
+from driftrank.serve.operations.undo import undo
 from driftrank.serve.slices import Slices
 from driftrank.wire import Feedback, RankRequest
 from tests.serve.harness import Harness
@@ -144,6 +146,35 @@ def test_long_answers_are_made_in_slices(tmp_path: Path, monkeypatch: pytest.Mon
         paused = 0
         assert len(harness.names()) == 1000
         assert paused >= 10, "some names of the store at a time"
+
+
+def test_a_reset_and_its_undo_work_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As above. A reset of 10,000 queries freed them at once, and its undo packed all of them at once."""
+    paused = 0
+
+    async def pause(_: Slices) -> None:
+        nonlocal paused
+        paused += 1
+
+    monkeypatch.setattr(Slices, "over", True)
+    monkeypatch.setattr(Slices, "pause", pause)
+    with Harness(tmp_path) as harness:
+        harness.run(harness.service.rank("default", [RankRequest(f"r{n}", ["a", "b"]) for n in range(320)]))
+        states, queries = harness.export(), harness.state.queries
+        freed, free = [], queries.free
+        monkeypatch.setattr(queries, "free", lambda most: freed.append(most) or free(most))
+        harness.reset()
+        assert (len(queries), queries.nbytes, harness.names()) == (0, 0, [])
+        harness.run(harness.service.maintenance.free_dropped())
+        assert max(freed) <= 320 / 20
+        assert sum(freed) >= 320
+        assert not queries._dropped
+        (operation, *_) = operations_on(harness.service, "default")
+        paused = 0
+        harness.run(undo(harness.service, "default", operation.number, "me"))
+        assert paused >= 320 + 320, "records to be folded, and states to be packed"
+        assert harness.export().keys() == states.keys()
+        assert harness.dump() == harness.dump_of_log()
 
 
 def test_a_batch_does_not_stop_others(tmp_path: Path) -> None:

@@ -47,7 +47,6 @@ class Batch(NamedTuple):
     """The records of one request."""
 
     records: Sequence[NewRecord]
-    entries: list[Any]
     settled: asyncio.Future[list[Settled]]
 
 
@@ -87,9 +86,8 @@ class Committer:
             raise QueueFull
         if self._broken is not None:
             raise self._broken
-        entries = [self._entry(new) for new in records]
         settled: asyncio.Future[list[Settled]] = self._loop.create_future()
-        self._waiting.append(Batch(records, entries, settled))
+        self._waiting.append(Batch(records, settled))
         self.queued += len(records)
         self._schedule()
         return settled
@@ -137,9 +135,13 @@ class Committer:
         self._scheduled = False
         if self._busy or not self._waiting:
             return
-        together, entries = self._next(_MAX_ENTRIES)
+        together = self._next(_MAX_ENTRIES)
         self._busy = True
         self._next_at = self._loop.time() + _PACE
+        entries: list[Any] = []
+        self._in_slices(self._encode(together, entries), lambda: self._write(together, entries))
+
+    def _write(self, together: list[Batch], entries: list[Any]) -> None:
         began = perf_counter()
 
         def done(work: asyncio.Future[list[tuple[int, bool]]]) -> None:
@@ -166,14 +168,28 @@ class Committer:
 
         self.run(self._store.append, entries).add_done_callback(done)
 
-    def _next(self, most: int) -> tuple[list[Batch], list[Any]]:
-        """The batches of the next commit, and their entries."""
+    def _next(self, most: int) -> list[Batch]:
+        """The batches of the next commit."""
         together: list[Batch] = []
-        entries: list[Any] = []
-        while self._waiting and (not together or len(entries) + len(self._waiting[0].entries) <= most):
+        records = 0
+        while self._waiting and (not together or records + len(self._waiting[0].records) <= most):
             together.append(self._waiting.popleft())
-            entries += together[-1].entries
-        return together, entries
+            records += len(together[-1].records)
+        return together
+
+    def _encode(self, together: list[Batch], entries: list[Any]) -> Iterator[None]:
+        """Make the entries of batches, one in each step; a batch that cannot be stored fails, without the others."""
+        for batch in together[:]:
+            first = len(entries)
+            try:
+                for new in batch.records:
+                    entries.append(self._entry(new))
+                    yield
+            except Exception as error:
+                del entries[first:]
+                together.remove(batch)
+                self.queued -= len(batch.records)
+                fail([batch], error)
 
     def _recovered(self) -> None:
         if self.problem is not None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from driftrank.serve.answers.feeds import operations_on
 from driftrank.serve.core import unique_id
 from driftrank.serve.log.committer import NewRecord
@@ -12,11 +10,12 @@ from driftrank.serve.log.store.base import LogOnly
 from driftrank.serve.monitoring.metrics import Metrics
 from driftrank.serve.problems import Refused
 from driftrank.serve.service import Service
+from driftrank.serve.slices import Slices
 from driftrank.serve.state.checkpoint import DoneOperation
 from driftrank.serve.state.state import State
 from driftrank.wire import RankerInfo
 
-#: records folded before requests are answered
+#: records that are read, or appended, at once
 _SLICE = 100
 
 
@@ -52,23 +51,30 @@ async def undo(service: Service, name: str, number: int, by: str) -> RankerInfo:
         service.ranker(name)
         await service.append([NewRecord(unique_id("reset"), gone)], urgent=True)
     owners = {arm.owner: arm for arm in lost}
-    records = [
-        NewRecord(
-            unique_id("import"),
-            Imported(name, query, service.now(), state.queries[owner, query].to_bytes(), owners[owner].label),
-        )
-        for owner, query in state.queries
-        if operation.query in (None, query) and owner in owners
-    ]
+    slices = Slices()
+    records: list[NewRecord] = []
+    for owner, query in [key for key in state.queries if operation.query in (None, key[1]) and key[0] in owners]:
+        body = state.queries[owner, query].to_bytes()
+        state.queries.drop((owner, query))
+        record = Imported(name, query, service.now(), body, owners[owner].label)
+        records.append(NewRecord(unique_id("import"), record))
+        if slices.over or len(records) == _SLICE:
+            await _append(service, records)
+            await slices.pause()
+            records = []
     for arm in lost:
         if operation.query is None and arm.shared_seq and arm.shared is not None:
             model = SharedImported(name, service.now(), arm.shared.to_bytes(), arm.label)
             records.append(NewRecord(unique_id("import"), model))
-    for at in range(0, len(records), _SLICE):
-        await service.maintenance.memory_free.wait()
-        await service.append(records[at : at + _SLICE], urgent=True)
+    await _append(service, records)
     service.log_operation(name, f"operation {number} undone", by)
     return service.info(name)
+
+
+async def _append(service: Service, records: list[NewRecord]) -> None:
+    if records:
+        await service.maintenance.memory_free.wait()
+        await service.append(records, urgent=True)
 
 
 async def _state_before(service: Service, operation: DoneOperation) -> State:
@@ -78,12 +84,13 @@ async def _state_before(service: Service, operation: DoneOperation) -> State:
     if not first or first[0].seq != operation.created:
         detail = "records from before the operation are no longer in the log (see the setting retention)"
         raise Refused(409, "Cannot be undone", detail)
-    state = State(LogOnly(store), Metrics())
+    state, slices = State(LogOnly(store), Metrics()), Slices()
     while at < operation.number - 1 and (entries := await service.read(store.read, at, _SLICE)):
         for entry in entries:
             record = decode(entry.body)
             if entry.seq < operation.number and record.ranker == operation.ranker:
                 state.apply(entry.seq, record)
+            if slices.over:
+                await slices.pause()
         at = entries[-1].seq
-        await asyncio.sleep(0)
     return state

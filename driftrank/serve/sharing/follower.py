@@ -207,11 +207,15 @@ class Follower(Committer):
                 timer.cancel()
             self._wake.clear()
             self._busy = True
-            together, entries = self._next(_MAX_ENTRIES)
+            together, entries = self._next(_MAX_ENTRIES), list[NewEntry]()
             try:
                 if self._cut:
                     await self._begin_again()
                     self._cut = False
+                slices = Slices()
+                for _ in self._encode(together, entries):
+                    if slices.over:
+                        await slices.pause()
                 await self._cycle(together, entries)
             except (UnknownRecord, StoreTooNew) as error:  # a newer version writes it: this service steps aside
                 self._stop(str(error))
@@ -221,8 +225,8 @@ class Follower(Committer):
                 _log.error("%s; beginning again", error)
                 self.problem, self.begun_again, self._durable = str(error), self.begun_again + 1, 0
                 while self._waiting:  # made from what was cut
-                    more, entries = self._next(_MAX_ENTRIES)
-                    together, self.queued = together + more, self.queued - len(entries)
+                    more = self._next(_MAX_ENTRIES)
+                    together, self.queued = together + more, self.queued - sum(len(batch.records) for batch in more)
                 self._fail_all(together, StoreUnknown(str(error)))
                 self._cut = True
                 self._wake.set()

@@ -28,13 +28,10 @@ class HeldQueries(QueryTable):
         self.broken = {}
 
     def holds(self, key: QueryKey) -> bool:
-        return key in self._in_memory or key in self._absent
+        return key in self or key in self._absent
 
     def get(self, key: QueryKey, since: int) -> Query | None:
-        found = self._in_memory.get(key)
-        if found is not None:
-            self._in_memory.move_to_end(key)
-        return found
+        return self._used(key)
 
     def stored(self, key: QueryKey, since: int) -> Snapshot | None:
         snapshot = super().stored(key, since)
@@ -56,10 +53,6 @@ class HeldQueries(QueryTable):
         self.drop(key)
         self._miss(key)
 
-    def drop_ranker(self, ranker: str) -> None:
-        for key in [key for key in self._in_memory if key[0] == ranker]:
-            self.delete(key)
-
     def fail(self, key: QueryKey, reason: str) -> None:
         """Hold a query no more: one of its records cannot be folded."""
         self.drop(key)
@@ -68,8 +61,8 @@ class HeldQueries(QueryTable):
 
     def clear(self) -> None:
         """Hold nothing."""
-        for key in list(self._in_memory):
-            self.drop(key)
+        for arm in list(self._arms):
+            self.drop_ranker(arm)
         self._absent.clear()
         self.broken.clear()
 

@@ -163,11 +163,6 @@ class Impressions:
         for at in [at for at, found in self._by_event.items() if found.seq < seq and found.final is None]:
             self._drop(at)
 
-    def forget(self, ranker: str) -> None:
-        """Drop those of a deleted ranker."""
-        for at in [at for at in self._by_event if at[0] == ranker]:
-            self._drop(at)
-
 
 def _impression(entries: Mapping[str, LogEntry], ranked_by: str, activated_by: str, ended_by: str) -> Impression:
     """An impression, from its entries."""

@@ -85,7 +85,7 @@ class Query:
 
     __slots__ = (
         "all_seen", "change_times", "clicks", "described", "estimates", "impressions", "learner", "nbytes", "now",
-        "offered", "places", "resized", "seen", "seq", "since", "sweep", "value", "version",
+        "offered", "places", "resized", "seen", "seq", "since", "sweep", "used", "value", "version",
     )  # fmt: skip
 
     def __init__(self, learner: Learner, since: int) -> None:
@@ -108,6 +108,7 @@ class Query:
         self.offered: Offered | None = None
         self.all_seen = 0.0  #: when all of them were
         self.sweep = 0.0  #: when to forget vanished items next
+        self.used = 0  #: a number that grows with every use, of the table that holds it
         self.measure()
 
     @property

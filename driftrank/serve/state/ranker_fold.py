@@ -56,7 +56,6 @@ def ranker_deleted(state: StateData, seq: int, record: RankerDeleted) -> None:
         for arm in ranker.every_arm():
             arm.gone = True
             _drop_queries(state, arm)
-        state.impressions.forget(record.ranker)
         state.metrics.forget(record.ranker)
 
 

@@ -92,7 +92,7 @@ class StateData:
         if query is not None and arm.sizes and query.resized < arm.sizes[-1][0]:
             nbytes = query.nbytes
             query.resize(arm.sizes)
-            self.queries.nbytes += query.nbytes - nbytes
+            self.queries.resized((arm.owner, name), query.nbytes - nbytes)
         return query
 
     def new_query(self, arm: Arm, name: str, learner: Learner, seq: int, time: float) -> Query:

@@ -30,9 +30,9 @@ def regrets(policies, environment, runs=1):
 
 @pytest.mark.slow
 def test_in_the_papers_world(yandex40):
-    """A sixth of CascadeSWUCB; CascadeRegimeTS is below a policy that knows every breakpoint."""
+    """At most 15% of CascadeSWUCB; CascadeRegimeTS is below a policy that knows every breakpoint."""
     regret = regrets([DEFAULT, FROM_THE_TOP, "CascadeSWUCB", "OracleRestart"], Abrupt(yandex40, k=3))
-    assert regret[DEFAULT] <= 0.16 * regret["CascadeSWUCB"]
+    assert regret[DEFAULT] <= 0.15 * regret["CascadeSWUCB"]
     assert regret[FROM_THE_TOP] <= 0.15 * regret["CascadeSWUCB"]
     assert regret[FROM_THE_TOP] < regret["OracleRestart"]
 

@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 
 from driftrank.experiments import Leaderboard
+from driftrank.experiments.leaderboards.leaderboard import HORIZON, QUERIES, RUNS, K
 from driftrank.experiments.leaderboards.page import write_page
+from driftrank.experiments.leaderboards.places import places
+from driftrank.experiments.leaderboards.policies import chosen_policies, together
+from driftrank.queries import yandex_like
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = ROOT / "benchmarks" / "publish.py"
@@ -41,6 +45,28 @@ def test_figures_are_put_between_the_marks(tmp_path: Path, monkeypatch: pytest.M
     shown = (docs / "explanation" / "leaderboard.md").read_text(encoding="utf-8")
     assert "](../images/leaderboard.png)" in shown
     assert (docs / "images" / "leaderboard.png").stat().st_size > 0
+
+
+def test_the_published_page_has_the_suite() -> None:
+    """A change of worlds, horizons, runs, policies or the seed needs another run: the page says what it was made of."""
+    page = (ROOT / "docs" / "explanation" / "leaderboard.md").read_text(encoding="utf-8")
+    seed = runpy.run_path(str(SCRIPT))["SEED"]
+    queries = f"yandex-like:{QUERIES}"
+    assert f"\ndriftrank leaderboard --queries {queries} --horizon {HORIZON} --seed {seed}\n" in page
+    assert f"\n- Seed: {seed}\n" in page
+    tables = page.split("| environment | what happens | simulate --env | queries × runs |")[1:]
+    rows = [line.strip("|").split("|") for table in tables for line in table.split("\n\n")[0].splitlines()[2:]]
+    shown = {name.strip(): (what.strip(), command.strip(), size.strip()) for name, what, command, size, *_ in rows}
+    found = places([], yandex_like(QUERIES, seed), K, HORIZON, RUNS, seed)
+    assert shown == {
+        place.name: (
+            place.what, f"{place.spec} {place.options}".strip(), f"{len(place.environment.queries)} × {place.runs}",
+        )
+        for place in found
+    }  # fmt: skip
+    chosen = together(chosen_policies((), dict.fromkeys(place.part for place in found)))
+    (policies,) = [line for line in page.splitlines() if line.startswith("- Policies: ")]
+    assert set(policies.removeprefix("- Policies: ").split("; ")) == {policy.spec for policy in chosen}
 
 
 def test_tables() -> None:

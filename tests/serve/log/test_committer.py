@@ -11,6 +11,7 @@ from driftrank.serve.log.committer import Committer, NewRecord, QueueFull
 from driftrank.serve.log.records import Activated, decode
 from driftrank.serve.log.store.base import Snapshot, StoreError, StoreFull
 from driftrank.serve.log.store.sqlite import SQLiteStore
+from driftrank.serve.slices import Slices
 
 
 class _Failing(SQLiteStore):
@@ -163,11 +164,37 @@ def test_a_full_queue(committing):
 
 def test_a_record_that_cannot_be_encoded_affects_no_other(committing):
     async def work(committer, store, folded):
-        good = committer.append([record(1)])
+        bad = NewRecord("id", Activated("r", "\ud800", 0.0))
+        good = committer.append([record(1)]), committer.append([record(2), bad]), committer.append([record(3)])
         with pytest.raises(UnicodeEncodeError):
-            committer.append([NewRecord("id", Activated("r", "\ud800", 0.0))])
-        await asyncio.wait_for(good, 30)
+            await good[1]
+        await asyncio.wait_for(asyncio.gather(good[0], good[2]), 30)
+        with pytest.raises(UnicodeEncodeError):
+            await committer.append([bad])
         assert committer.queued == 0
+        assert [event for _, event in folded] == ["e1", "e3"]
+
+
+def test_a_batch_is_encoded_in_slices(committing, monkeypatch):
+    """As if every slice was over at once: others run between any two records."""
+    monkeypatch.setattr(Slices, "over", True)
+
+    async def work(committer, store, folded):
+        encoded, turns, entry = [], 0, committer._entry
+
+        def counted(new):
+            encoded.append(turns)
+            return entry(new)
+
+        monkeypatch.setattr(committer, "_entry", counted)
+        batch = committer.append([record(n) for n in range(100)])
+        later = committer.append([record(100)])
+        while not later.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert len(set(encoded)) == len(encoded) == 101
+        assert [event for _, event in folded] == [f"e{n}" for n in range(101)]
+        assert [it.seq for it in await batch] == [*range(1, 101)]
 
     committing(work)
 
