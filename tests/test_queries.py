@@ -147,7 +147,7 @@ def test_queries_hold_copies():
         ({"a": [[0.1], [0.2]]}, "must be a list of at least one number"),
         ({"a": ["x"]}, "must be a list of numbers"),
         ({"a": [0.1, [0.2]]}, "must be a list of numbers"),
-        ("abc", "must be a list of numbers"),
+        ("abc", r"must be probabilities; .* driftrank\.queries\.parse_queries takes such text"),
         (5, "queries=5: must be a list of probabilities"),
         ({"1": [0.1], 1: [0.2]}, "two names are the same"),
     ],

@@ -115,6 +115,16 @@ class Harness:
         self.open()
         return self.replay
 
+    def commit(self) -> None:
+        """Wait for records of tasks that nobody awaits, such as the ends of feedback windows."""
+
+        async def committed() -> None:
+            committer = self.service._committer
+            while committer._busy or committer._waiting:
+                await asyncio.sleep(0.001)
+
+        self.run(committed())
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(work)
 

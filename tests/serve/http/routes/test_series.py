@@ -66,7 +66,7 @@ def test_an_overview(http, ranker):
     assert (mine["lists_hour"], mine["lists_day"], mine["pending"], mine["changes_day"]) == (4, 4, 0, 0)
     (arm,) = mine["arms"]
     assert (arm["arm"], arm["hour"]["lists"], arm["day"]["clicked"], arm["day"]["share"]) == ("live", 4, 4, 1.0)
-    assert 0.3 < arm["day"]["low"] < 1.0 == arm["day"]["high"]
+    assert not {"low", "high"} & set(arm["day"])  # intervals of one look would be compared at any time
     service = found["service"]
     assert 0 < service["rank_p50"] <= service["rank_p99"]
     assert service["requests"] > 4
