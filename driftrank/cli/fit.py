@@ -212,6 +212,8 @@ def _show(fitted: FittedModels, target: Path, written: int, drifts: list[QueryDr
             biased = [name for name, fit in fitted.fits.items() if not fit.exact]
             if biased:
                 typer.echo(f"By biased closed forms, not compared with others: {', '.join(biased)}; see --exact.")
+        else:
+            typer.echo("\nNot compared: that takes whole lists that are held out.")
         if drifts:
             changing = sum(bool(found.changes) for found in drifts)
             changes_in_all = sum(len(found.changes) for found in drifts)

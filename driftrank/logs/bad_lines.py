@@ -84,6 +84,7 @@ class LogReport:
     examples: dict[str, list[LogProblem]] = field(default_factory=dict)
     unit: str = "line"
     verb: str = "left out"  #: for lines that cannot be used
+    lost_clicks: int = 0  #: clicks that are left out of lists that are kept
 
     def copy(self) -> LogReport:
         examples = {kind: list(problems) for kind, problems in self.examples.items()}
@@ -99,8 +100,13 @@ class LogReport:
 
     @property
     def errors(self) -> int:
-        """The number of lines that cannot be used."""
+        """The number of lines that cannot be used, and of clicks that are left out of others."""
         return sum(count for kind, count in self.counts.items() if kind in ERRORS)
+
+    @property
+    def lost_lines(self) -> int:
+        """The number of lines that cannot be used."""
+        return self.errors - self.lost_clicks
 
     @property
     def has_errors(self) -> bool:
@@ -126,7 +132,7 @@ class LogReport:
         }
         return {
             "source": self.source, "lines": self.lines, "lists": self.lists, "clicks": self.clicks,
-            "unusable": self.errors, "problems": problems,
+            "unusable": self.lost_lines, "lost_clicks": self.lost_clicks, "problems": problems,
         }  # fmt: skip
 
     @staticmethod
@@ -137,6 +143,7 @@ class LogReport:
             whole.lines += report.lines
             whole.lists += report.lists
             whole.clicks += report.clicks
+            whole.lost_clicks += report.lost_clicks
             for kind, count in report.counts.items():
                 whole.counts[kind] = whole.counts.get(kind, 0) + count
                 found = [LogProblem(line, f"{report.source}: {text}") for line, text in report.examples[kind]]
@@ -144,9 +151,12 @@ class LogReport:
         return whole
 
     def headline(self) -> str:
-        """The number of lines that were left out."""
-        lost = f"{self.errors:,} of {self.lines:,} lines left out" if self.errors else f"all {self.lines:,} lines used"
-        return f"{self.source}: {lost}"
+        """The number of lines that were left out, and of clicks in others."""
+        clicks = f"{self.lost_clicks:,} click{'s' * (self.lost_clicks != 1)}"
+        if self.lost_lines:
+            more = f", and {clicks} of others" if self.lost_clicks else ""
+            return f"{self.source}: {self.lost_lines:,} of {self.lines:,} lines left out{more}"
+        return f"{self.source}: all {self.lines:,} lines used" + (f", but {clicks} left out" if self.lost_clicks else "")
 
     def summary(self) -> str:
         """One line: how many lines were left out, and why."""

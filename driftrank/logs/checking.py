@@ -37,7 +37,7 @@ class LogCheck:
     Attributes
     ----------
     counts
-        Lists, queries, items, users, clicks, lists without click.
+        Lists, queries, items, users, clicks, those on positions clicked before (repeated clicks), lists without click.
     first, last
         The earliest and the latest time.
     gaps
@@ -135,14 +135,15 @@ def _counted(connection: duckdb.DuckDBPyConnection, log: Log) -> tuple[dict[str,
     flags = ", ".join(f"coalesce({sql}, false) AS {kind}" for kind, sql in wrong.items())
     sums = ", ".join(f"count_if({kind}), min({_PLACE}, {EXAMPLES}) FILTER (WHERE {kind})" for kind in wrong)
     row = connection.execute(
-        f"SELECT count(*), coalesce(sum(clicked), 0)::BIGINT, count_if(clicked = 0), {sums}"
-        f" FROM (SELECT file, row, coalesce(len(clicks), 0) AS clicked, {flags} FROM numbered)"
+        "SELECT count(*), coalesce(sum(clicked), 0)::BIGINT, count_if(clicked = 0),"
+        f" coalesce(sum(clicked - places), 0)::BIGINT, {sums} FROM (SELECT file, row, {flags},"
+        " coalesce(len(clicks), 0) AS clicked, coalesce(list_unique(clicks), 0) AS places FROM numbered)"
     ).fetchone()
     assert row is not None
     examples = {
-        kind: (row[3 + 2 * i], [divmod(p, 10**12) for p in row[4 + 2 * i]])
+        kind: (row[4 + 2 * i], [divmod(p, 10**12) for p in row[5 + 2 * i]])
         for i, kind in enumerate(wrong)
-        if row[3 + 2 * i]
+        if row[4 + 2 * i]
     }
     counts = {"lists": row[0], "queries": _one(connection, "SELECT count(DISTINCT query) FROM numbered")}
     counts["items"] = _one(
@@ -150,7 +151,7 @@ def _counted(connection: duckdb.DuckDBPyConnection, log: Log) -> tuple[dict[str,
     )
     if "user" in log.types:
         counts["users"] = _one(connection, 'SELECT count(DISTINCT "user") FROM numbered')
-    return {**counts, "clicks": row[1], "lists without click": row[2]}, examples
+    return {**counts, "clicks": row[1], "repeated clicks": row[3], "lists without click": row[2]}, examples
 
 
 def _clock(

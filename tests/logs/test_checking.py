@@ -27,7 +27,8 @@ def test_a_good_log(tmp_path: Path) -> None:
     assert found.good
     assert found.report.counts == {}
     assert dict(found.counts) == {
-        "lists": 3, "queries": 2, "items": 3, "users": 2, "clicks": 3, "lists without click": 1,
+        "lists": 3, "queries": 2, "items": 3, "users": 2, "clicks": 3, "repeated clicks": 1,
+        "lists without click": 1,
     }  # fmt: skip
     assert found.click_rate == pytest.approx(2 / 3)
     assert (found.first, found.last, found.gaps) == (1, 3, [])

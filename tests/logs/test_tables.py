@@ -90,9 +90,19 @@ def test_wrong_clicks(mode: str, given: str, kind: str, clicks: list[int] | None
     rows, report = converted(tmp_path / "log.csv", text, clicks=mode)
     assert lines_of(report) == {kind: [3]}
     assert report.counts == {kind: 1}
+    assert (report.errors, report.lost_lines) == (1, int(clicks is None))
     assert [row["clicks"] for row in rows] == ([[1], [1]] if clicks is None else [[1], clicks, [1]])
     with pytest.raises(ValueError, match="line 3: "):
         convert(tmp_path / "log.csv", tmp_path / "out", clicks=mode, on_error="stop")
+
+
+def test_a_lost_click_is_not_a_lost_line(tmp_path: Path) -> None:
+    text = "query,time,ranking,clicks\nq,1,a b,z y\nq,2,a b,a\n"
+    _, report = converted(tmp_path / "log.csv", text, clicks="items")
+    assert report.headline().endswith(": all 3 lines used, but 2 clicks left out")
+    _, report = converted(tmp_path / "log.csv", f"{text}q,noon,a b,\nq,3,a b,z\n", clicks="items")
+    assert report.headline().endswith(": 1 of 5 lines left out, and 3 clicks of others")
+    assert (report.lists, report.clicks, LogReport.merged([report, report]).lost_clicks) == (3, 1, 6)
 
 
 BAD = {

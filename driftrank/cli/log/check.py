@@ -71,5 +71,6 @@ def _show(found: LogCheck, examples: int) -> None:
     typer.echo()
     for line in report.details(examples):
         typer.echo(line.removeprefix("  "))
-    unit = report.unit if report.errors == 1 else f"{report.unit}s"
-    typer.echo(f"{report.errors:,} {unit} cannot be used" if report.errors else f"every {report.unit} can be used")
+    lost = [(report.lost_lines, report.unit), (report.lost_clicks, "click")]
+    words = " and ".join(f"{n:,} {unit}{'s' * (n != 1)}" for n, unit in lost if n)
+    typer.echo(f"{words} cannot be used" if words else f"every {report.unit} can be used")

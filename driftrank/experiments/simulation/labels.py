@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from driftrank.policies.base import Policy
+from driftrank.policies.registry import parse_policy
 from driftrank.validation import check_known
 
 
@@ -24,16 +25,27 @@ def labels_of(policies: Sequence[Policy]) -> list[str]:
 
 
 def known_label(policy: str, labels: Sequence[str]) -> str:
-    """The label that a label, or a name that only one policy has, stands for.
+    """The label that a label, a name that only one policy has, or another spec of the same policy stands for.
 
     Results of version 0.1.0 have such names for labels.
 
     >>> known_label("CascadeSWUCB", ["CascadeSWUCB:window=500", "Random"])
     'CascadeSWUCB:window=500'
+    >>> known_label("CascadeKLUCB:c=0,ties=random", ["CascadeKLUCB", "CascadeKLUCB:c=0.0"])
+    'CascadeKLUCB:c=0.0'
     """
     if policy not in labels:
-        named = [label for label in labels if label.partition(":")[0] == policy]
-        if len(named) == 1:
-            return named[0]
+        found = [label for label in labels if label.partition(":")[0] == policy]
+        if not found and (given := _read(policy)) is not None:
+            found = [label for label in labels if _read(label) == given]
+        if len(found) == 1:
+            return found[0]
     check_known("policy", policy, labels)
     return policy
+
+
+def _read(spec: str) -> Policy | None:
+    try:
+        return parse_policy(spec)
+    except ValueError:  # a policy of the reader's own, or one with other parameters in this version
+        return None

@@ -284,6 +284,7 @@ def _tables(
             count = pc.sum(lost.column("lost")).as_py()
             first = [(row["line"], f"clicks {row['given']}") for row in lost.slice(0, EXAMPLES).to_pylist()]
             _add(report, unshown, first, count)
+            report.lost_clicks += count
         out = table.select([*kinds, "line"])
         if running:
             times = np.arange(report.lists + 1, report.lists + len(out) + 1)
