@@ -156,7 +156,8 @@ class LogReport:
         if self.lost_lines:
             more = f", and {clicks} of others" if self.lost_clicks else ""
             return f"{self.source}: {self.lost_lines:,} of {self.lines:,} lines left out{more}"
-        return f"{self.source}: all {self.lines:,} lines used" + (f", but {clicks} left out" if self.lost_clicks else "")
+        but = f", but {clicks} left out" if self.lost_clicks else ""
+        return f"{self.source}: all {self.lines:,} lines used{but}"
 
     def summary(self) -> str:
         """One line: how many lines were left out, and why."""
