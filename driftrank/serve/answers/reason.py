@@ -37,7 +37,7 @@ def reason(item: ItemState, place: int, of: int) -> str:
     >>> from driftrank.serve.times import moment
     >>> item = ItemState("a", 0.2, None, 340.0, 0.2, moment(0.0), None, prior=0.1, strength=20.0, low=0.16, high=0.25)
     >>> reason(item, 3, 12)
-    '3rd of 12 by its estimate 0.2 (0.16 to 0.25, from 340 observations, and a prior of 0.1 worth 20)'
+    '3rd of 12 by its estimate 0.2 (0.16 to 0.25, from 340 observations, and a prior of 0.1 worth 20 more)'
     """
     where = f"{ordinal(place)} of {of}"
     if item.estimate is None:
@@ -51,7 +51,7 @@ def reason(item: ItemState, place: int, of: int) -> str:
         about.append("not observed yet")
     behind = ", ".join(about)
     if item.prior is not None and item.samples:
-        behind += f", and a prior of {item.prior:.2g} worth {_number(item.strength or 0.0)}"
+        behind += f", and a prior of {item.prior:.2g} worth {_number(item.strength or 0.0)} more"
     estimate = f"estimate {item.estimate:.3g} ({behind})"
     out = f"{where} by its {estimate}"
     if item.bonus is not None and item.score is not None:
@@ -65,7 +65,7 @@ def placed(item: RankedItem, note: Sequence[float] | None) -> str:
     """Why an item is where it is in a list that was served. ``note``: what the memo of the list has of it.
 
     >>> placed(RankedItem("a", 1, 0.25, "learnt"), [2.0, 18.0, 60.0, 340.0, 0.2, 0.9, 0.5])
-    'by its score 0.25: estimate 0.2 (from 340 observations, and a prior of 0.1 worth 20)'
+    'by its score 0.25: estimate 0.2 (from 340 observations, and a prior of 0.1 worth 20 more)'
     >>> placed(RankedItem("a", 2, 0.41, "explore"), None)
     'to learn more about it, by its score 0.41'
     >>> placed(RankedItem("a", 3, None, "pinned"), None)
@@ -82,7 +82,7 @@ def placed(item: RankedItem, note: Sequence[float] | None) -> str:
         if n < 0:
             behind = "its users have changed, so the prior does not count"
         elif n:
-            behind = f"from {_number(n)} observation{'s' if n != 1 else ''}, and {prior}"
+            behind = f"from {_number(n)} observation{'s' if n != 1 else ''}, and {prior} more"
         else:
             behind = f"not observed yet, {prior}"
         out += f"{': ' if out else ''}estimate {mean:.3g} ({behind})"

@@ -78,7 +78,7 @@ def _environment() -> Environment:
     )  # fmt: skip
     out.filters |= {
         "n": count, "per": per, "pct": pct, "signed": signed, "clock": clock, "iso": iso, "bytes": size, "ms": ms,
-        "ago": ago, "plural": plural,
+        "ago": ago, "plural": plural, "about": about, "day": day,
     }  # fmt: skip
     out.globals |= {
         "address": address, "version": __version__, "sparkline": charts.sparkline, "interval": charts.interval,
@@ -95,6 +95,15 @@ def count(value: float | None) -> str:
     ('1,234,567', '–')
     """
     return "–" if value is None else f"{value:,.0f}"
+
+
+def about(value: float) -> str:
+    """A count that is a forecast.
+
+    >>> about(172_614), about(85)
+    ('170,000', '85')
+    """
+    return f"{float(f'{value:.2g}'):,.0f}"
 
 
 def per(value: float | None) -> str:
@@ -166,6 +175,10 @@ def plural(n: float, one: str, many: str = "") -> str:
 def clock(time: datetime) -> str:
     """A time of day with its date, UTC."""
     return time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def day(time: datetime) -> str:
+    return time.astimezone(UTC).strftime("%d %B")
 
 
 def iso(time: datetime) -> str:

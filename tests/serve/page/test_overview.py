@@ -10,10 +10,11 @@ import pytest
 from msgspec import structs
 
 from driftrank.serve import slices
+from driftrank.serve.answers.series import series_of
 from driftrank.serve.page import render
 from driftrank.serve.page.broadcast import Round
 from driftrank.serve.page.views import VIEWS, Looking
-from driftrank.serve.page.views.earning import Earning, earning
+from driftrank.serve.page.views.earning import Earning, earning, earnings
 from driftrank.serve.page.views.overview import _Card, _reasons, _verdict
 from driftrank.wire import ArmSettings, NodeOverview, Overview, RankerOverview, RecentRequests, ServiceOverview
 from tests.serve.harness import CHEAP, Harness
@@ -24,7 +25,7 @@ WELL = ServiceOverview("0.1.0", 1000, 0, 5_000_000, 1_000)
 
 def card(name: str, kind: str, gain: float | None = None, lists: int = 10) -> _Card:
     of = RankerOverview(name, CHEAP, lists, lists, [], [], 0, 0)
-    return _Card(of, "live", 1, Earning(kind, "", gain=gain), [])
+    return _Card(of, "live", 1, Earning(kind, "", gain=gain), [], {})
 
 
 @pytest.mark.parametrize(
@@ -100,6 +101,28 @@ def test_an_arm_is_compared_with_the_rankers_own_if_there_is_no_holdout(tmp_path
         assert found.low < found.gain < found.high
         harness.put(policy=CHEAP, mode="shadow", k=3)
         assert "shadow" in earning(harness.service.ranker("default")).text
+
+
+def test_all_arms_are_compared_the_own_one_first(tmp_path: Path) -> None:
+    arms = {"a": ArmSettings(share=0.3, policy=CHEAP)}
+    with Harness(tmp_path, ranker={"arms": arms, "holdout": 0.3, "planned": 200}) as harness:
+        for n in range(600):
+            ranking = harness.rank("q", ["x", "y"], f"e{n}", subject=f"user {n}")
+            clicked = n % 9 == 0 or ranking.arm == "live"
+            harness.feedback(ranking.event_id, [1] if clicked else [])
+        found = earnings(harness.service.ranker("default"))
+        assert [(it.arm, it.kind) for it in found] == [("live", "good"), ("a", "warn")]
+        assert earning(harness.service.ranker("default")) == found[0]
+        looking = Looking(harness.service, {"ranker": "default"}, None, None, Round())
+        shown = harness.run(render.regions("ranker.html", harness.run(VIEWS["ranker"](looking))))
+        bands = series_of(harness.service.ranker("default"), "minute", None, looking.service.now()).arms
+        cards = harness.run(render.regions("overview.html", harness.run(VIEWS["overview"](looking))))["rankers"]
+    assert "Arm a: " in shown["glance"]
+    assert "not certain yet" in shown["glance"]
+    for arm in bands:
+        assert arm.low[-1] is not None
+        assert arm.high[-1] is not None
+        assert f"{arm.low[-1]:.3f} to {arm.high[-1]:.3f}" in cards
 
 
 def test_many_rankers_are_looked_at_in_slices_and_once_in_a_round(

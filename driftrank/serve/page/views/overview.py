@@ -10,7 +10,7 @@ from driftrank.serve.page.views.earning import Earning, earning
 from driftrank.serve.page.views.looking import Looking
 from driftrank.serve.slices import Slices
 from driftrank.serve.state.ranker import Ranker
-from driftrank.wire import Overview, RankerOverview
+from driftrank.wire import ArmSeries, Overview, RankerOverview
 
 #: failed requests from which on it is not well
 _ERRORS = 0.01
@@ -28,6 +28,7 @@ class _Card(NamedTuple):
     queries: int
     earning: Earning
     spark: list[float | None]  #: clicks per list of the last hour, by minutes
+    bands: dict[str, tuple[float, float]]  #: of clicks per list since an arm began, which hold at all times
 
 
 async def overview(looking: Looking) -> dict[str, Any]:
@@ -63,11 +64,17 @@ async def _cards(looking: Looking, rankers: list[RankerOverview]) -> list[_Card]
 
 def _card(ranker: Ranker, it: RankerOverview, now: float) -> _Card:
     queries = sum(arm.queries for arm in ranker.every_arm())
-    return _Card(it, ranker.settings.mode, queries, earning(ranker), _spark(ranker, now))
+    arms = series_of(ranker, "minute", now - 3600, now).arms
+    bands = {
+        arm.arm: (low, high)
+        for arm in arms
+        if (low := arm.low[-1]) is not None and (high := arm.high[-1]) is not None
+    }  # fmt: skip
+    return _Card(it, ranker.settings.mode, queries, earning(ranker), _spark(arms), bands)
 
 
-def _spark(ranker: Ranker, now: float) -> list[float | None]:
-    arms = [arm for arm in series_of(ranker, "minute", now - 3600, now).arms if arm.arm != "holdout"]
+def _spark(every: list[ArmSeries]) -> list[float | None]:
+    arms = [arm for arm in every if arm.arm != "holdout"]
     clicks = [sum(column) for column in zip(*(arm.clicks for arm in arms), strict=True)]
     ended = [
         sum(column) for column in zip(*(arm.feedback for arm in arms), *(arm.silence for arm in arms), strict=True)

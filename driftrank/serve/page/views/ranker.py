@@ -14,9 +14,11 @@ from driftrank.serve.answers.series import series_of
 from driftrank.serve.answers.shadow import shadow_of
 from driftrank.serve.page import settings_form
 from driftrank.serve.page.charts import Line, Marker, Point, bars, chart
-from driftrank.serve.page.views.earning import earning
+from driftrank.serve.page.views.earning import earning, earnings
 from driftrank.serve.page.views.looking import Looking
 from driftrank.serve.page.views.timeline import timeline
+from driftrank.serve.state.series import DAY
+from driftrank.serve.times import moment
 from driftrank.wire import ArmSeries, Delays, Gain, SeriesState
 
 #: rows of tables
@@ -62,13 +64,15 @@ async def ranker(looking: Looking) -> dict[str, Any]:
     changes = feeds.changes(service, name, None, None, 1000)
     ends = {how: sum(sum(getattr(arm, how)) for arm in series.arms) for how in _ENDS}
     return {
-        "name": name, "info": service.info(name), "earning": earning(of), "shadow": shadow_of(of), "now": looking.now,
+        "name": name, "info": service.info(name), "earning": earning(of), "others_earning": earnings(of)[1:],
+        "shadow": shadow_of(of), "now": looking.now,
         "window": window, "windows": _WINDOWS.values(), "by": by, "orders": feeds.BY,
         "clicks_chart": _clicks(series, window, changes, now),
         "gain_charts": [(gain, _gain(gain)) for gain in series.gains if gain.running],
         "positions": _positions(series), "delays": _delays(series.delays), "cut": _cut(series.delays),
         "ends": ends, "ended": sum(ends.values()),
         "explored": _share(series, "explored", "lists"),
+        "days_since": moment(series.times[0] // DAY * DAY),
         "axis": timeline(changes[:_DRAWN], now), "changes": changes[:_ROWS], "changes_total": len(changes),
         "queries": feeds.top_queries(service, name, cast(feeds.By, by), 0, _ROWS),
         "fields": settings_form.FIELDS, "values": settings_form.values(of.settings),
