@@ -6,8 +6,7 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Sequence
-from math import prod
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from driftrank.serve.problems import Refused
@@ -19,6 +18,9 @@ RANKER, QUERY = "sandbox", "breakfast"
 ITEMS = ("porridge", "toast", "eggs", "muesli", "pancakes", "fruit salad", "croissant", "yoghurt")
 #: the probability that a user who sees an item clicks it, from the most popular one down
 _ATTRACTION = (0.38, 0.30, 0.24, 0.09, 0.07, 0.05, 0.04, 0.03)
+#: the probability that a user who has not clicked reads on: from users who always do, the default policy, which has to
+#: learn that, overestimates low positions
+_GOING_ON = 0.9
 _K = 3
 #: mean seconds from a list to its feedback
 _DELAY = 0.3
@@ -37,7 +39,7 @@ class Second(NamedTuple):
 
 
 class Sandbox:
-    """Users who read from the top, and leave with their first click."""
+    """Users who read from the top, and leave with their first click, or before it."""
 
     def __init__(self, *, rate: float = 50.0, seed: int = 0) -> None:
         self._rate = rate
@@ -60,12 +62,12 @@ class Sandbox:
     @property
     def best(self) -> float:
         """Clicks per list of the best order."""
-        return 1 - prod(1 - p for _, p in self.taste[:_K])
+        return _clicks_per_list(p for _, p in self.taste[:_K])
 
     @property
     def fixed(self) -> float:
         """Clicks per list of the order in which the items are offered."""
-        return 1 - prod(1 - self._attraction[item] for item in ITEMS[:_K])
+        return _clicks_per_list(self._attraction[item] for item in ITEMS[:_K])
 
     def change_minds(self) -> None:
         """Users like other items from the next list on."""
@@ -101,6 +103,8 @@ class Sandbox:
                 if self._random.random() < self._attraction[str(item.id)]:
                     clicks = [Clicked(position=item.position)]
                     break
+                if self._random.random() >= _GOING_ON:
+                    break
             await asyncio.sleep(self._random.expovariate(1 / _DELAY))
             if all(item.why == "baseline" for item in ranking.items):
                 self._count(service.now(), 0, 0)
@@ -116,3 +120,12 @@ class Sandbox:
             self.seconds.append(Second(second, 0, 0, self.best, self.fixed))
         last = self.seconds[-1]
         self.seconds[-1] = Second(last.second, last.lists + lists, last.clicks + clicks, self.best, self.fixed)
+
+
+def _clicks_per_list(attraction: Iterable[float]) -> float:
+    """The probability of a click on a list of items with this attraction, from the top."""
+    out, reading = 0.0, 1.0
+    for p in attraction:
+        out += reading * p
+        reading *= (1 - p) * _GOING_ON
+    return out

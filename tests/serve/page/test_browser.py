@@ -201,7 +201,7 @@ def test_the_pointer_shows_values_of_a_chart(look: Open) -> None:
     page.wait_for_selector("path.c1[d^=M]", state="attached", timeout=30_000)
     page.hover("svg[data-top]")
     page.wait_for_selector(".tip")
-    assert "best possible: 0.670" in page.inner_text(".tip")
+    assert "best possible: 0.632" in page.inner_text(".tip")
     page.hover("h1")
     page.wait_for_selector(".tip", state="hidden")
 
