@@ -19,7 +19,8 @@ run: .venv/.installed ## install into .venv and reproduce the paper's figures
 	.venv/bin/driftrank reproduce
 
 # in the order of tests/conftest.py: xdist would begin with the largest groups and end with the longest tests
-PYTEST := $(PY) -m pytest -q --maxprocesses 8 --dist loadgroup --no-loadscope-reorder
+# (processes share the cores: threads of NumPy's linear algebra would only wait for each other, and use them up)
+PYTEST := OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q --maxprocesses 8 --dist loadgroup --no-loadscope-reorder
 # kernels as plain Python: no compiler, and they count in coverage
 INTERPRETED := NUMBA_DISABLE_JIT=1 $(PYTEST)
 # the optimiser is part of the kernels' fingerprint, so users never get what tests compiled in haste

@@ -36,6 +36,7 @@ settings.load_profile("driftrank")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+gc.disable()  # until tests are collected: they and their modules are not garbage
 compiling.WORTH_PROCESSES = 4  # tests keep all cores busy as it is
 
 #: tests of all policies: ``make test`` runs them on one of every kind
@@ -103,6 +104,7 @@ def pytest_collection_finish() -> None:
     """Spare the garbage collector thousands of tests and modules, which stay to the end."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionfinish() -> None:
