@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 #: the exit code if no value can be given
 REFUSED = 3
 
-#: assumptions about users in a table
-_SHORT = {"A0": "nothing", "A1": "reading from the top", "A3": "the click model"}
-
 PoliciesOption = Annotated[
     list[str] | None,
     typer.Option("--policy", metavar=o.SPEC, help="A policy; repeatable.", autocompletion=policy_names),
@@ -239,7 +236,8 @@ def _row(target: TargetResult, now: bool) -> tuple[Any, ...]:
     value = _values(estimate)
     return (
         target.name, target.value_of, *value, estimate.grade or "–",
-        float("nan") if difference is None else difference.value, _ends(difference), estimate.effective,
+        float("nan") if difference is None else difference.value, _ends(difference),
+        estimate.effective or float("nan" if estimate.mean_weight is None else 0),
     )  # fmt: skip
 
 
@@ -261,10 +259,11 @@ def _ladder(target: TargetResult) -> None:
 def _table(estimates: Mapping[str, Estimate]) -> None:
     """Estimates by assumption."""
     from driftrank.cli._output import show_table
+    from driftrank.evaluation.base import ASSUMED
     from driftrank.reporting.table import Table
 
     rows = [
-        (_SHORT[each.assumes], key, *_values(each), each.grade or "–", ", ".join(r.code for r in each.refused))
+        (ASSUMED[each.assumes], key, *_values(each), each.grade or "–", ", ".join(r.code for r in each.refused))
         for key, each in sorted(estimates.items(), key=lambda entry: (entry[1].assumes, entry[0]))
     ]
     columns = ("assumes", "estimator", "value", "interval", "grade", "refused")
@@ -296,6 +295,6 @@ def _reasons(found: Evaluation) -> None:
         if target.value is None and target.exploring is not None:
             way = target.exploring
             typer.echo(
-                f"{target.name}: to know, serve the present order with explore = {way.temperature:g} (a softmax by"
-                f" rank, whose propensities are recorded); about {way.lists:,} lists then tell ±{way.within:g}."
+                f"{target.name}: to know, serve {way.order} with explore = {way.temperature:g} (a softmax by rank,"
+                f" whose propensities are recorded); about {way.lists:,} lists then tell ±{way.within:g}."
             )

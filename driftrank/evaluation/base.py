@@ -23,6 +23,8 @@ ASSUMPTIONS = {
     "A1": "users read from the top: a click depends on the item and those above it",
     "A3": "the fitted click model",
 }
+#: the same in tables
+ASSUMED = {"A0": "nothing", "A1": "reading from the top", "A3": "the click model"}
 
 
 @dataclass(frozen=True, eq=False)

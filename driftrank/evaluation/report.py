@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from driftrank.evaluation.base import ASSUMPTIONS, Floats
+from driftrank.evaluation.base import ASSUMED, ASSUMPTIONS, Floats
 from driftrank.evaluation.estimate import Estimate
 from driftrank.evaluation.result import Evaluation, TargetResult
 from driftrank.files import usable_folder, written_text
@@ -162,7 +162,7 @@ def _series(target: TargetResult, lists: int) -> Floats:
 def _ladder(target: TargetResult) -> Table:
     rows = [
         (
-            ASSUMPTIONS[each.assumes], key, "refused" if each.value is None else each.value,
+            ASSUMED[each.assumes], key, "refused" if each.value is None else each.value,
             "–" if each.low is None else f"{each.low:.4f} to {each.high:.4f}{each.condition}", each.grade or "–",
             ", ".join(refusal.code for refusal in each.refused),
         )
@@ -189,8 +189,8 @@ def _next_steps(targets: Sequence[TargetResult]) -> list[str]:
         if target.exploring is not None:
             way = target.exploring
             steps.append(
-                f"{target.name}: serve with `explore = {way.temperature:g}`; about {way.lists:,} lists then tell"
-                f" ±{way.within:g}."
+                f"{target.name}: serve {way.order} with `explore = {way.temperature:g}`; about {way.lists:,} lists then"
+                f" tell ±{way.within:g}."
             )
         steps += [f"{target.name}: {note}" for note in target.notes]
     if any(target.value is not None for target in targets):

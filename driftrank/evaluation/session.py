@@ -161,6 +161,18 @@ class _Measured:
         text = f"In {share:.1%} of the lists an item of the target was no candidate; at most {_UNDEFINED:.0%} may be."
         return Refusal("candidates", text)
 
+    def _never_shown(self) -> list[str]:
+        """Of which items of the target the log tells nothing, of up to three queries."""
+        unseen, names = self.fixed.items[0] == -1, self.fixed.names[0]
+        codes = np.flatnonzero(unseen.any(axis=1)).tolist()
+        if not codes:
+            return []
+        named = []
+        for code in codes[:3]:
+            items = [str(item) for item, missing in zip(names[code], unseen[code], strict=False) if missing]
+            named.append(f"{', '.join(items)} for {self.session.rows.queries[code]!r}")
+        return [f"Never shown: {'; '.join(named)}{'; ...' if len(codes) > 3 else ''}."]
+
     def _worst(self) -> list[str]:
         """The queries whose weights are most off, if several."""
         lists, weights = self.sums.by_query
@@ -185,6 +197,8 @@ class _Measured:
                 f"{missing:,} lists are left out: the target has no list for them, its items were no candidates, or"
                 " there are no propensities."
             )
+        if not given:
+            notes += self._never_shown()
         exploring: Exploration | None = None
         if not given and session.how.objective == "any":
             exploring = best_exploration(session.rows, self.fixed)

@@ -54,6 +54,8 @@ def test_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     assert "refused (fixed-logging). Every visitor for 'lamps' saw the same list" in shown
     assert "grade D, items of the target are hardly known" in shown
+    assert "best.json: Never shown: 2 for 'lamps'." in shown
+    assert "serve the present order, and below it the items that were never shown, with explore = " in shown
     other = folder / "other.json"
     other.write_text(json.dumps({"lamps": [0, 1, 3], "shoes": [5, 3, 4]}), "utf-8")
     assert run(["evaluate", log, "--rankings", str(other), "--changes", "0"]) == 3

@@ -484,6 +484,11 @@ def test_fixed_logging(folder: Path) -> None:
     found = dr.evaluate(path, BEST, changes=0)
     assert "fixed-logging" in codes(found)
     assert "same list" in found["rankings"].refused[0].text
+    # what is missing, and how many lists would do if it stood below the others
+    assert found["rankings"].notes[0] == "Never shown: 2 for 'lamps'."
+    exploring = found["rankings"].exploring
+    assert exploring is not None
+    assert (exploring.unseen, 1000 < exploring.lists < 1_000_000) == (True, True)
     claims = pa.array([[1 / 6, 1 / 5, 1 / 4]] * N, pa.list_(pa.float64()))
     claimed = dr.evaluate(small(folder, "claims", fixed, propensities=claims), BEST, changes=0)
     assert {"fixed-logging", "wrong-propensities"} <= set(codes(claimed))

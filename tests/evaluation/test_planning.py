@@ -103,3 +103,12 @@ def test_needed(tmp_path: Path) -> None:
     wider = dr.evaluation.needed(path, BEST, within=0.04)
     assert wider == pytest.approx(mild / 4, rel=0.01)
     assert dr.evaluation.needed(path, {"lamps": [0, 99]}) is None
+
+
+def test_lists_that_would_never_be_shown(tmp_path: Path) -> None:
+    """Far down among 900 items: at low temperatures the probability is 0 in floating point."""
+    path = tmp_path / "log.parquet"
+    rows = "SELECT 'q' AS query, i AS time, [i % 900, (i + 7) % 900] AS ranking, [1, 1] AS clicks"
+    duckdb.sql(f"COPY ({rows} FROM range(4000) t(i)) TO '{path}'")
+    assert dr.evaluation.needed(path, {"q": [850, 899]}) is None
+    assert dr.evaluate(path, {"q": [850, 899]}, changes=0)["rankings"].exploring is None

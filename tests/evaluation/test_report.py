@@ -33,7 +33,8 @@ def test_report(found: Evaluation, tmp_path: Path) -> None:
     assert f"would earn {best.value:.4f} clicks per list" in text
     assert "more than the logged lists" in text
     assert "no value can be given (" in text
-    assert "serve with <code>explore = " in text
+    assert "serve the present order with <code>explore = " in text
+    assert "<td>reading from the top</td>" in text  # short: the columns beside it must be seen
     assert "driftrank evaluate log.parquet" in text
     assert json.loads((tmp_path / "out" / "evaluation.json").read_text())["targets"][1]["whole"]["value"] is None
 

@@ -88,7 +88,8 @@ def advise(
     Parameters
     ----------
     log
-        A log, or what :func:`driftrank.logs.open_log` opens. It needs no propensities.
+        A log, or what :func:`driftrank.logs.open_log` opens. It needs no propensities. Of a service's log, those lists
+        are left out that are no part of evaluations (:meth:`driftrank.logs.log.Log.evaluable`).
     k
         Positions; by default the most common length of a list.
     candidates
@@ -115,9 +116,10 @@ def advise(
     check_integer("top", top, 1)
     check_integer("items", items, 2)
     check_integer("seed", seed, 0, 2**62)
-    opened = log if isinstance(log, Log) else open_log(log)
-    if opened.has_positions():
-        raise ValueError(f"{opened.source}: must have lists, not rows with a position")
+    whole = log if isinstance(log, Log) else open_log(log)
+    if whole.has_positions():
+        raise ValueError(f"{whole.source}: must have lists, not rows with a position")
+    opened = whole.evaluable()
     work = effort(budget)
     considered = models_of(models)
     chosen = all_candidates(candidates)
@@ -128,8 +130,8 @@ def advise(
         drifts = changes_in(tables, items)
         kind = opened.propensities or "conditional"
         with LogRows(opened, positions, "any", drifts, WINDOWS, kind) as rows:
-            parts = _Parts(bar)
-            study = _Study(rows, check_log(rows), tables, drifts, positions, chosen, work, items, seed, parts)
+            parts, checks = _Parts(bar), check_log(rows, whole.set_apart())
+            study = _Study(rows, checks, tables, drifts, positions, chosen, work, items, seed, parts)
             parts.done(_READING)
             found = study.advice(considered)
             parts.done(100 - parts.percent)
@@ -341,7 +343,7 @@ class _Notes:
                 f"By propensities its lists beside the log would have earned {shadow.low:+.4f} to {shadow.high:+.4f}."
             )
         if len(study.tables) < 30:
-            out.append(f"It rests on {len(study.tables)} queries only.")
+            out.append(f"It rests on {len(study.tables)} {'queries' if len(study.tables) > 1 else 'query'} only.")
         share = float(study.lists.sum()) / study.rows.lists
         if share < 0.9:
             out.append(f"It rests on the most frequent queries, with {share:.0%} of the lists.")

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import driftrank as dr
@@ -274,6 +276,27 @@ def test_work_follows_from_the_budget() -> None:
     assert effort("5m").repetitions(200_000) >= 8
     assert effort("5m").repetitions(1000) == 20
     assert effort("1s").lists == 2000
+
+
+def test_the_holdout_of_a_service_is_not_what_was_shown(tmp_path: Path) -> None:
+    """Its lists hold the worst items, and are left out of what the policy is compared with, as in evaluations."""
+    write(tmp_path / "plain.parquet", "shuffled", lists=1500)
+    table = pq.read_table(tmp_path / "plain.parquet")
+    held = np.arange(len(table)) % 5 == 0
+    clicks = [[] if h else each for h, each in zip(held, table["clicks"].to_pylist(), strict=True)]
+    table = table.drop_columns(["clicks", "propensities"])
+    columns = {
+        "clicks": pa.array(clicks, pa.list_(pa.int16())), "arm": pa.array(np.where(held, "holdout", "live")),
+        "propensities": pa.nulls(len(table), pa.list_(pa.float64())),
+    }  # fmt: skip
+    for name, column in columns.items():
+        table = table.append_column(name, column)
+    pq.write_table(table, tmp_path / "log.parquet")
+    found = advise(tmp_path / "log.parquet", **CHEAP | {"models": "CM"})
+    live = [min(each, default=3) <= 2 for h, each in zip(held, clicks, strict=True) if not h]
+    assert found.lists == len(live)
+    assert found.logged == pytest.approx(np.mean(live))
+    assert found.checks["left-out"].numbers["lists"] == {"lists of the holdout": held.sum()}
 
 
 def test_a_query_with_too_many_lists_is_cut(log: Path) -> None:
