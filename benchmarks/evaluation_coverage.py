@@ -11,8 +11,8 @@ often the normal interval of the others held the truth, how often a confidence s
 / s.d.`` is the mean standard error over the standard deviation of the estimates' errors. The second table has how often
 other intervals held the truth: empirical Bernstein, of the same logs and of the first quarter of the lists of all logs
 (with 30 to 100 effective lists there is no other); of the difference to the logged lists; and with a half-life of a
-fifth of the log, about the mean that is weighted in the same way. Intervals since the last change:
-``evaluation.py models``.
+fifth of the log, about the mean that is weighted in the same way. The third table has how often the normal intervals of
+the other estimators held it, where they were not refused. Intervals since the last change: ``evaluation.py models``.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ from tests.evaluation.worlds import (
 
 WORLDS = ("stationary", "change", "two kinds of users", "logged by a learner", "users who return")
 CELLS = Cells(windows=50)
+OTHERS = ("list", "self-normalised", "prefix", "product-limit", "published")
 UNKNOWN = Model(0.0, 1.0, (0.0, 1.0))  # the click model is not measured here
 
 
@@ -159,6 +160,7 @@ class Outcome(NamedTuple):
     exact_few: float = np.nan
     difference: float = np.nan
     decayed: float = np.nan
+    others: tuple[float, ...] = (np.nan,) * len(OTHERS)  #: by estimator
 
 
 def generator(seed: int, kind: str) -> np.random.Generator:
@@ -173,10 +175,10 @@ def outcome(seed: int, kind: str, lists: int) -> Outcome:
     rng = generator(seed, kind)
     world = drawn_world(rng, kind, lists)
     batch = batch_of(world, rng.integers(0, CELLS.buckets, lists)[world.user])
-    dr = known_estimators()["dr"]
+    dr, used = known_estimators()["dr"], {key: known_estimators()[key] for key in ("dr", *OTHERS)}
 
     def scope_of(rows: Batch) -> Scope:
-        return Sums.of([rows], {"dr": dr}, CELLS, 2).scope(False)
+        return Sums.of([rows], used, CELLS, 2).scope(False)
 
     scope, truth = scope_of(batch), world.value.mean()
     exact = held(scope, "empirical-bernstein", truth)
@@ -185,9 +187,10 @@ def outcome(seed: int, kind: str, lists: int) -> Outcome:
     ages = np.exp2((np.arange(lists) - lists + 1) / (lists / 5))
     old = dataclasses.replace(batch, weight=batch.weight * ages[:, None])
     decayed = held(scope_of(old), "normal", float(ages @ world.value / ages.sum()), decays=True)
+    others = tuple(held(scope, "normal", truth, key=key) for key in OTHERS)
     found = estimate(scope, dr, LogChecks(()), How(), UNKNOWN)
     if found.value is None or found.low is None or found.high is None or found.interval != "normal":
-        return Outcome(exact=exact, exact_few=few, decayed=decayed)
+        return Outcome(exact=exact, exact_few=few, decayed=decayed, others=others)
     looks = running_values(scope, dr, How())
     at = (np.cumsum(world.value) / np.arange(1, lists + 1))[looks[:, 0].astype(int) - 1]
     assert found.replicates is not None
@@ -195,7 +198,7 @@ def outcome(seed: int, kind: str, lists: int) -> Outcome:
     return Outcome(
         found.low <= truth <= found.high, bool(((at < looks[:, 2]) | (at > looks[:, 3])).any()),
         (found.high - found.low) / 2, (looks[-1, 3] - looks[-1, 2]) / 2, found.error or np.nan, found.value - truth,
-        exact, few, low <= (world.value - world.logged).mean() <= high, decayed,
+        exact, few, low <= (world.value - world.logged).mean() <= high, decayed, others,
     )  # fmt: skip
 
 
@@ -204,10 +207,10 @@ def part(batch: Batch, rows: slice) -> Batch:
     return dataclasses.replace(batch, **{name: getattr(batch, name)[rows] for name in names})
 
 
-def held(scope: Scope, kind: str, truth: float, decays: bool = False) -> float:
-    """1 if the interval of this kind holds the truth, NaN if there is none."""
-    found = estimate(scope, known_estimators()["dr"], LogChecks(()), How(interval=kind, decays=decays), UNKNOWN)
-    if found.low is None or found.high is None:
+def held(scope: Scope, kind: str, truth: float, decays: bool = False, key: str = "dr") -> float:
+    """1 if the interval of this kind holds the truth, NaN if there is none, or none of this kind."""
+    found = estimate(scope, known_estimators()[key], LogChecks(()), How(interval=kind, decays=decays), UNKNOWN)
+    if found.low is None or found.high is None or found.interval != kind:
         return np.nan
     return float(found.low <= truth <= found.high)
 
@@ -220,13 +223,13 @@ def main() -> None:
     options = parser.parse_args()
     error = np.sqrt(0.05 * 0.95 / options.logs)
     print(f"{options.logs} logs of {options.lists:,} lists each; errors of shares: {error:.3f} at .05")
-    others = []
+    others, ladder = [], []
     print("| world | refused | normal covers | sequence ever misses | half-widths | error / s.d. | bias |")
     print("|---|---|---|---|---|---|---|")
     with ProcessPoolExecutor(options.jobs) as pool:
         for kind in WORLDS:
             each = partial(outcome, kind=kind, lists=options.lists)
-            rows = np.array(list(pool.map(each, range(options.logs), chunksize=5)))
+            rows = np.array([np.hstack(found) for found in pool.map(each, range(options.logs), chunksize=5)])
             given = rows[np.isfinite(rows[:, 0])]
             covers, missed, half, sequence = given[:, :4].mean(axis=0)
             ratio = np.sqrt((given[:, 4] ** 2).mean()) / given[:, 5].std()
@@ -235,9 +238,11 @@ def main() -> None:
             refused, share = 1 - len(given) / len(rows), f"{covers:.3f} of {len(given)}"
             print(f"| {kind} | {refused:.3f} | {share} | {missed:.3f} | {widths} | {ratio:.3f} | {bias} |", flush=True)
             shares = [f"{np.nanmean(column):.3f} of {np.isfinite(column).sum()}" for column in rows[:, 6:].T]
-            others.append(f"| {kind} | {' | '.join(shares)} |")
+            others.append(f"| {kind} | {' | '.join(shares[: -len(OTHERS)])} |")
+            ladder.append(f"| {kind} | {' | '.join(shares[-len(OTHERS) :])} |")
     print("\n| world | empirical Bernstein | of a quarter of the lists | difference to logged | half-life |")
     print("|---|---|---|---|---|", *others, sep="\n")
+    print(f"\n| world | {' | '.join(OTHERS)} |\n|{'---|' * (1 + len(OTHERS))}", *ladder, sep="\n")
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ class Exploration(NamedTuple):
 
     @property
     def order(self) -> str:
-        """What to show, for sentences."""
+        """The order to show, for sentences."""
         return "the present order" + ", and below it the items that were never shown," * self.unseen
 
 

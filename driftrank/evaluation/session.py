@@ -162,7 +162,7 @@ class _Measured:
         return Refusal("candidates", text)
 
     def _never_shown(self) -> list[str]:
-        """Of which items of the target the log tells nothing, of up to three queries."""
+        """The items of the target that the log tells nothing of, for up to three queries."""
         unseen, names = self.fixed.items[0] == -1, self.fixed.names[0]
         codes = np.flatnonzero(unseen.any(axis=1)).tolist()
         if not codes:

@@ -95,9 +95,26 @@ def test_variances(key: str, hazards: Sequence[float], variances: Sequence[float
     assert found == pytest.approx(list(variances), abs=5e-10)
 
 
+def test_values() -> None:
+    """Of both targets and both logging policies, for both kinds of users."""
+    values = {"D": 0.65, "P": 0.581333333, "U": 0.523333333, "S": 0.516666667}
+    for name, expected in values.items():
+        assert CASCADE.value((TARGETS | LOGGING)[name]) == pytest.approx(expected, abs=5e-10)
+    assert CHOICE.value(TARGETS["D"]) == pytest.approx(0.588235294, abs=5e-10)
+    assert CHOICE.value(TARGETS["P"]) == pytest.approx(0.536065452, abs=5e-10)
+
+
+@pytest.mark.parametrize(("target", "value"), [("D", 0.64), ("P", 0.59)])
+def test_a_wrong_click_model_is_off(target: str, value: float) -> None:
+    """The direct method has the model's value, here with the hazards .4, .4, .2, whatever was clicked."""
+    chances, rows = zip(*CASCADE.outcomes(LOGGING["U"]), strict=True)
+    model = 1 - reference.no_click_below((), 2, CASCADE.items, TARGETS[target], lambda a: WRONG[a])
+    columns = known_estimators()["direct"].columns(batch(rows, CASCADE, TARGETS[target], WRONG, model))
+    assert np.dot(chances, columns[:, 0]) == pytest.approx(value, abs=1e-12)
+
+
 def test_bias_if_users_do_not_read_from_the_top() -> None:
     """By how much, for users who choose from the whole list."""
-    assert CHOICE.value(TARGETS["D"]) == pytest.approx(0.588235294, abs=5e-10)
     biased = {
         ("prefix", ALPHA): 0.619195046, ("published", ALPHA): 0.619195046, ("published", WRONG): 0.619195046,
         ("dr", ALPHA): 0.609907121, ("dr", WRONG): 0.606811146,
@@ -126,6 +143,18 @@ def test_a_log_of_six_lists() -> None:
         }
     )  # fmt: skip
     assert columns["dr"].std(ddof=1) / np.sqrt(6) == pytest.approx(0.810580039, abs=5e-10)
+    prefix = given.weight[:, 1:]
+    assert prefix.mean(axis=0).tolist() == pytest.approx([2, 3])
+    assert (prefix.sum(axis=0) ** 2 / (prefix**2).sum(axis=0)).tolist() == pytest.approx([4, 3])
+
+
+def test_greenwood() -> None:
+    """Of the six lists: the error of the product-limit estimator by its influence is that of survival analysis."""
+    product_limit = known_estimators()["product-limit"]
+    columns = product_limit.columns(batch(ROWS, CASCADE, TARGETS["D"], WRONG))
+    totals, step = columns.mean(axis=0), 1e-6
+    influence = (product_limit.value(totals + step * (columns - totals), np.ones(1)) - 0.625) / step
+    assert np.sqrt((influence**2).sum()) / 6 == pytest.approx(0.286410981, rel=1e-5)
 
 
 def value_of(estimator: Estimator, columns: Floats) -> float:
@@ -177,10 +206,24 @@ def test_identities() -> None:
         assert np.allclose(known_estimators()[key].columns(same)[:, 0], same.reward)
     assert np.allclose(same.stopped, 1)
     assert np.dot(chances, batch(rows, CASCADE, target, WRONG).stopped) == pytest.approx(1)
+    short = World(3, 1, reference.cascade(ALPHA))
+    top = batch([row for _, row in short.outcomes(LOGGING["S"])], short, TARGETS["P"], WRONG)
+    assert np.allclose(known_estimators()["list"].columns(top), known_estimators()["prefix"].columns(top))
     fixed = reference.fixed((2, 0))
     only = [row for _, row in CASCADE.outcomes(fixed)]
     own = batch(only, CASCADE, fixed, WRONG)
     assert np.allclose(known_estimators()["dr"].columns(own)[:, 0], own.reward)
+
+
+def test_names_of_items_do_not_matter() -> None:
+    """The items 0, 1, 2 are now 2, 0, 1: every row has the same number."""
+    new = (2, 0, 1)
+    rows = [row for _, row in CASCADE.outcomes(LOGGING["S"])]
+    renamed = [row._replace(items=tuple(new[a] for a in row.items)) for row in rows]
+    one = batch(rows, CASCADE, reference.plackett_luce((3, 2, 1)), WRONG, 0.5)
+    other = batch(renamed, CASCADE, reference.plackett_luce((2, 1, 3)), (0.4, 0.2, 0.4), 0.5)
+    for estimator in known_estimators().values():
+        assert np.allclose(estimator.columns(one), estimator.columns(other))
 
 
 def test_several_lists_in_a_row() -> None:

@@ -36,6 +36,9 @@ def test_softmax_by_rank(temperature: float, chances: tuple[float, ...]) -> None
     found = [float(np.prod(softmax_propensities((0, 1, 2), ranking, temperature))) for ranking in lists]
     assert found == pytest.approx(chances, abs=5e-10)
     assert sum(found) == pytest.approx(1)
+    if temperature == 1.0:
+        first = [softmax_propensities((0, 1, 2), (item,), temperature)[0] for item in range(3)]
+        assert first == pytest.approx([0.665240956, 0.244728471, 0.090030573], abs=5e-10)
     assert softmax_propensities((0, 1, 2), (9,), temperature) == [0.0]
 
 
@@ -57,6 +60,22 @@ def test_uniform_lists_need_many() -> None:
     p = (1 / 10, 1 / 9, 1 / 8)
     assert lists_for(prefix_variance(ALPHA[:3], p), 0.02) == pytest.approx(846_505, abs=1)
     assert lists_for(robust_variance(ALPHA[:3], p), 0.02) == pytest.approx(561_855, abs=1)
+
+
+#: a tenth of the lists differs from (0, 1, 3) in this way: probabilities of (0, 1, 2) in it, and lists needed
+TENTHS = {
+    "uniform": ((1 / 10, 1 / 9, 1 / 8), 6_656_977, 4_992_908),
+    "one place to a random other item": ((2 / 3, 1 / 2, 1 / 7), 195_424, 146_932),
+    "one neighbouring pair exchanged": ((2 / 3, 1 / 2, 1.0), 29_041, 22_144),
+}
+
+
+@pytest.mark.parametrize("how", TENTHS)
+def test_a_tenth_of_the_lists(how: str) -> None:
+    chances, by_prefix, robust = TENTHS[how]
+    p = mixture_propensities([0.9, 0.1], [[1.0, 1.0, 0.0], list(chances)])
+    assert lists_for(prefix_variance(ALPHA[:3], p), 0.02) == pytest.approx(by_prefix, abs=1)
+    assert lists_for(robust_variance(ALPHA[:3], p), 0.02) == pytest.approx(robust, abs=1)
 
 
 @pytest.mark.parametrize(("ranking", "value", "variance"), [((0, 1), 0.65, 11.5775), ((1, 2), 0.37, 2.309253846)])

@@ -88,8 +88,8 @@ def advise(
     Parameters
     ----------
     log
-        A log, or what :func:`driftrank.logs.open_log` opens. It needs no propensities. Of a service's log, those lists
-        are left out that are no part of evaluations (:meth:`driftrank.logs.log.Log.evaluable`).
+        A log, or what :func:`driftrank.logs.open_log` opens. It needs no propensities. Of a service's log, the
+        same lists are left out as in evaluations (:meth:`driftrank.logs.log.Log.evaluable`).
     k
         Positions; by default the most common length of a list.
     candidates
