@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -73,7 +74,9 @@ class Use:
                     more = []
                     with PostgresStore(self.nodes.url) as other:
                         there = {entry.seq: entry for entry in other.read(0, 10_000_000)}
-                    self.log = [entry for entry in self.log if there.get(entry.seq) == entry]
+                        query = "SELECT value FROM {schema}.meta WHERE name = 'forgotten'"
+                        forgotten = other._writer.run(partial(other._value, query=query))
+                    self.log = [it for it in self.log if it.seq <= forgotten or there.get(it.seq) == it]
                 self.log += more
                 if done and not more:
                     return

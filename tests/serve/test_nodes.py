@@ -14,7 +14,8 @@ import pytest
 
 from driftrank.serve.answers import feeds
 from driftrank.serve.answers.experiment import experiment_of
-from driftrank.serve.log.records import Final, decode
+from driftrank.serve.log.entries import entry_of
+from driftrank.serve.log.records import Activated, Final, Ranked, activated_id, decode, encode, final_id
 from driftrank.serve.log.store.base import LogCut, LogOnly, Snapshot, StoreUnknown
 from driftrank.serve.log.store.postgres import PostgresStore
 from driftrank.serve.log.store.shared import Loaded
@@ -180,6 +181,30 @@ def test_activation_on_another_node(nodes):
     nodes.run(b.click("unknown", shown=0))  # taken back before it came
     nodes.run(a.list_of("q", "unknown"))
     assert nodes.run(b.click("unknown", 1)).outcome == "refused"
+
+
+@pytest.mark.parametrize("what", ["ended", "activated"])
+def test_no_record_is_about_a_list_that_was_made_later(nodes, what):
+    """Another node ends a list while its ranker is created anew, and the event id is used again. A node that is behind
+    finds that later list in the log.
+    """
+    a = nodes[0]
+    nodes.run(a.list_of("q", "e", defer=True))
+    nodes.level()
+    ranker = a.state.rankers["default"]
+    about = a.state.impression(ranker, "e")
+    nodes.run(a.delete_ranker("default"))
+    nodes.run(a.put_ranker("default", ranker.settings))
+    id, record = {
+        "ended": (final_id("default", "e", about.seq), Final("default", "e", time.time(), "withdrawn", [], 0)),
+        "activated": (activated_id("default", "e", about.seq), Activated("default", "e", time.time())),
+    }[what]
+    with PostgresStore(nodes.url) as store:
+        store.append_entries([entry_of(id, encode(record), record, about.ranked, about.seq)])
+    nodes.level()
+    nodes.run(a.list_of("q", "e", defer=True))
+    nodes.start(1)
+    assert not nodes.differences()
 
 
 def test_settings_of_a_file_are_written_once(postgres):

@@ -103,7 +103,7 @@ class FeedbackRequests:
         if isinstance(new.record, Withdrawn):
             return outcome.withdrawn(new.record.event_id)
         assert isinstance(new.record, Final | Clicked)
-        return self._core.state.repeated(new.record)
+        return self._core.state.repeated(settled.seq, new.record)
 
     async def activate(self, event_id: str, names: Iterable[str]) -> Activation:
         """Open the feedback window of a deferred impression of one of these rankers."""

@@ -80,7 +80,7 @@ def ranked(state: StateData, seq: int, record: Ranked, prepared: PreparedLearner
 
 def activated(state: StateData, seq: int, record: Activated) -> None:
     """The feedback window of a deferred list is open."""
-    ranker, impression = state.impression_of(record)
+    ranker, impression = state.impression_of(seq, record)
     if ranker is not None and impression is not None and (impression.ended_by or seq) >= seq:
         impression.opened_by, impression.opened_at = seq, record.time
         ranker.waiting.add(seq, record.time)
@@ -92,7 +92,7 @@ def activated(state: StateData, seq: int, record: Activated) -> None:
 
 def clicked(state: StateData, seq: int, record: Clicked) -> FeedbackResult:
     """Clicks that are collected until the feedback window ends."""
-    ranker, impression = state.impression_of(record)
+    ranker, impression = state.impression_of(seq, record)
     if ranker is None or impression is None:
         return outcome.orphan(record.event_id)
     opened_by, clicks = impression.opened_by, None
@@ -111,7 +111,7 @@ def clicked(state: StateData, seq: int, record: Clicked) -> FeedbackResult:
 
 def final(state: StateData, seq: int, record: Final) -> FeedbackResult:
     """A list has ended: learn from it."""
-    ranker, impression = state.impression_of(record)
+    ranker, impression = state.impression_of(seq, record)
     if ranker is None or impression is None:
         return outcome.orphan(record.event_id)
     opening = impression.opened_by or 0

@@ -120,7 +120,7 @@ class State(StateData):
         """Go on after a record that could not be folded, without its query; False if it is about no query."""
         name = getattr(record, "query", None)
         if name is None and isinstance(record, Clicked | Final):
-            impression = self.impression_of(record)[1]
+            impression = self.impression_of(seq, record)[1]
             name = None if impression is None else impression.ranked.query
         ranker = self.rankers.get(record.ranker)
         if name is None or ranker is None:
@@ -130,9 +130,9 @@ class State(StateData):
         self._partial, self.seq = False, seq
         return True
 
-    def repeated(self, record: Clicked | Final) -> FeedbackResult:
+    def repeated(self, seq: int, record: Clicked | Final) -> FeedbackResult:
         """The outcome of feedback whose record was in the log already."""
-        ranker, impression = self.impression_of(record)
+        ranker, impression = self.impression_of(seq, record)
         if ranker is None or impression is None:
             return outcome.orphan(record.event_id)
         return outcome.repeated(record, impression, reset=self.is_reset(ranker, impression))

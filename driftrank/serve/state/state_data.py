@@ -68,10 +68,12 @@ class StateData:
     def cached_impression(self, ranker: Ranker, event_id: str) -> Impression | None:
         return self.impressions.cached(ranker.name, ranker.created, event_id)
 
-    def impression_of(self, record: Activated | Clicked | Final) -> tuple[Ranker | None, Impression | None]:
-        """The ranker and the impression that a record is about."""
+    def impression_of(self, seq: int, record: Activated | Clicked | Final) -> tuple[Ranker | None, Impression | None]:
+        """The ranker and the impression that a record is about; None if it is about one of a deleted ranker."""
         ranker = self.rankers.get(record.ranker)
-        return ranker, None if ranker is None else self.impression(ranker, record.event_id)
+        found = None if ranker is None else self.impression(ranker, record.event_id)
+        # the event id may be used again later: that impression may be in the log already
+        return ranker, found if found is not None and found.seq < seq else None
 
     def is_reset(self, ranker: Ranker, impression: Impression) -> bool:
         """True if the impression is to be learnt from, but its query was reset since."""
