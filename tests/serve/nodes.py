@@ -57,7 +57,7 @@ class Node(Service):
     async def crash(self) -> None:
         """End without a word: nothing is written any more."""
         self.ready = False
-        tasks = [*self.maintenance._tasks, self._follower._task]
+        tasks = [*self.maintenance._tasks, *self._follower._tasks]
         self.store.close()
         for task in tasks:
             task.cancel()

@@ -618,6 +618,38 @@ def test_a_node_that_cannot_reach_the_store_is_not_ready(postgres, monkeypatch):
         assert not nodes.differences()
 
 
+def test_nobody_waits_for_a_database_that_does_not_answer(postgres, monkeypatch):
+    """Requests waited until it did: those behind the first one, and those of a query that is not in memory."""
+    with Nodes(postgres.url(), 1, ranker=RANKER, patience=0.5) as nodes:
+        node, go_on = nodes[0], threading.Event()
+        nodes.run(node.list_of("q", "e"))
+        append = node.store.append_entries
+
+        async def hangs():
+            sent = asyncio.create_task(node.list_of("q", "sent"))
+            await _until(lambda: node._follower._busy and not node._follower._waiting)
+            return await asyncio.gather(
+                sent, node.click("e", 1), node.list_of("other", "f"), return_exceptions=True
+            ), await node.rank("default", [RankRequest("new", ["b", "a"])], lenient=True)
+
+        monkeypatch.setattr(node.store, "append_entries", lambda entries: go_on.wait(20) and append(entries))
+        try:
+            (sent, click, list_), (instead,) = nodes.run(hangs())
+        finally:
+            monkeypatch.undo()
+            go_on.set()
+        assert [problem.title for problem in (sent, click, list_)] == [
+            "Outcome unknown", "Store not writable", "Store not readable"
+        ]  # fmt: skip
+        assert ([item.id for item in instead.items], instead.degraded) == (["b", "a"], "store")
+        nodes.run(_until(lambda: node._follower.queued == 0))
+        assert nodes.run(node.list_of("q", "sent")).event_id == "sent"  # it was in the log
+        assert nodes.run(node.click("e", 1)).outcome == "counted"  # that one was not sent any more
+        nodes.run(node.list_of("other", "f"))
+        assert sum(isinstance(decode(entry.body), Ranked) for entry in nodes.log()) == 3
+        assert not nodes.differences()
+
+
 def _unreachable(work):
     raise StoreUnknown("cannot be reached")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from typing import Literal
 
@@ -22,6 +22,9 @@ from driftrank.serve.state.query import Query
 from driftrank.serve.state.ranker import Ranker
 from driftrank.wire import ItemId, RankRequest, RankResponse, route_of
 
+#: problems for which the baseline is answered instead of a ranking
+_STORE_FAILED = ("Outcome unknown", "Store not readable", "Store not writable")
+
 
 class RankRequests:
     """Answers rank requests."""
@@ -29,15 +32,30 @@ class RankRequests:
     def __init__(self, core: ServiceCore) -> None:
         self._core = core
 
-    async def rank(self, name: str, requests: Sequence[RankRequest], *, lenient: bool = False) -> list[RankResponse]:
+    async def rank(
+        self, name: str, requests: Sequence[RankRequest], *, lenient: bool = False,
+        has_gone: Callable[[], bool] = lambda: False,
+    ) -> list[RankResponse]:  # fmt: skip
         """Rankings, in the order of the requests; none if one of these is bad.
 
-        ``lenient``: as long as it cannot rank, because it is starting or the store cannot be written, the baseline.
+        ``lenient``: as long as it cannot rank, because it is starting or the store cannot be used, the baseline.
+        ``has_gone``: tells whether the caller does not wait for it any more.
         """
-        core = self._core
-        if lenient and core.starting:
+        if lenient and self._core.starting:
             return self._degraded(name, requests, "starting")
-        core.check_ready()
+        self._core.check_ready()
+        try:
+            return await self._rankings(name, requests, settles=lambda: not lenient or has_gone())
+        except Refused as problem:
+            if not lenient or problem.title not in _STORE_FAILED:
+                raise
+            return self._degraded(name, requests, "store")
+
+    async def _rankings(
+        self, name: str, requests: Sequence[RankRequest], settles: Callable[[], bool]
+    ) -> list[RankResponse]:
+        """``settles``: tells whether the caller may send the same requests again, if their outcome is unknown."""
+        core = self._core
         if not core.maintenance.memory_free.is_set():
             await core.maintenance.memory_free.wait()
         ranker = core.ranker(name)
@@ -74,12 +92,10 @@ class RankRequests:
                 await core.settle()
         except Refused as problem:
             if problem.title == "Outcome unknown":  # the list may be in the log, though nobody sees it
-                settles = () if lenient else asked  # the same request again, with its event id
+                again = asked if settles() else ()
                 unseen = [new.record.event_id for new in records if isinstance(new.record, Ranked)]
-                core.maintenance.unseen(ranker, [event_id for event_id in unseen if event_id not in settles])
-            if problem.status != 503 or not lenient:
-                raise
-            return self._degraded(name, requests, "store")
+                core.maintenance.unseen(ranker, [event_id for event_id in unseen if event_id not in again])
+            raise
         if ranker.withdrawn:
             await take_back(core, ranker, [new.record.event_id for new in records if isinstance(new.record, Ranked)])
         out: list[RankResponse] = []

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from time import monotonic, perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 from driftrank.serve.log.committer import Batch, Committer, NewRecord, Settled, fail
 from driftrank.serve.log.entries import entry_of
@@ -28,6 +28,8 @@ from driftrank.serve.state.queries import QueryKey, snapshot_name
 from driftrank.serve.state.state import State
 from driftrank.wire import RankerSettings
 
+T = TypeVar("T")
+
 _log = logging.getLogger("driftrank.serve")
 #: entries of one commit at most: others wait for it
 _MAX_ENTRIES = 500
@@ -42,6 +44,8 @@ _QUIET, _SLOWER = 1.0, 10
 
 #: seconds without reading the log after which a service is not ready
 _LATE = 2.0
+#: seconds between looks whether requests wait for a database that does not answer
+_LOOK = 0.25
 
 
 class Follower(Committer):
@@ -72,9 +76,10 @@ class Follower(Committer):
         self._wanted: dict[QueryKey, asyncio.Future[None]] = {}
         self._asked: list[tuple[Sequence[Event], asyncio.Future[list[Impression | None]]]] = []
         self._settling: list[asyncio.Future[None]] = []
+        self._pending: list[asyncio.Future[Any]] = []  # all that requests wait for; those that are done go soon
         self._durable = 0  # all up to this record is known to be durable
         self._wake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self.offset = 0.0  #: of the clock of the store
         self._compared = False  # the offset is known
         self.at = monotonic()  #: when the log was last read to its end
@@ -84,6 +89,9 @@ class Follower(Committer):
 
     # -- requests --------------------------------------------------------------------------------------------------
 
+    def append(self, records: Sequence[NewRecord], *, urgent: bool = False) -> asyncio.Future[list[Settled]]:
+        return self._awaited(super().append(records, urgent=urgent))
+
     async def hold(self, keys: Iterable[QueryKey]) -> None:
         """Load those of these queries that are not in memory; they may be dropped again if there are many."""
         waiting = []
@@ -91,7 +99,9 @@ class Follower(Committer):
             if not self._queries.holds(key):
                 if key in self._queries.broken:
                     raise StoreError(f"query {key[1]!r}: {self._queries.broken[key]}")
-                waiting.append(self._wanted.setdefault(key, self._loop.create_future()))
+                if key not in self._wanted:
+                    self._wanted[key] = self._awaited(self._loop.create_future())
+                waiting.append(self._wanted[key])
         if waiting:
             self._check_following()
             self._wake.set()
@@ -106,7 +116,7 @@ class Follower(Committer):
         missing = [event for event, found in zip(events, out, strict=True) if found is None]
         if missing:
             self._check_following()
-            answer: asyncio.Future[list[Impression | None]] = self._loop.create_future()
+            answer: asyncio.Future[list[Impression | None]] = self._awaited(self._loop.create_future())
             self._asked.append((missing, answer))
             self._wake.set()
             rest = iter(await answer)
@@ -117,10 +127,14 @@ class Follower(Committer):
         """Wait until all that is in memory is durable: an answer may be about a record that nobody has acknowledged."""
         if self._durable < self._state.seq:
             self._check_following()
-            settled: asyncio.Future[None] = self._loop.create_future()
+            settled: asyncio.Future[None] = self._awaited(self._loop.create_future())
             self._settling.append(settled)
             self._wake.set()
             await settled
+
+    def _awaited(self, future: asyncio.Future[T]) -> asyncio.Future[T]:
+        self._pending.append(future)
+        return future
 
     def _check_following(self) -> None:
         if self._broken is not None:
@@ -136,8 +150,11 @@ class Follower(Committer):
     @property
     def late(self) -> str | None:
         """A message if the log was not read for a while."""
-        age = monotonic() - self.at
-        return f"the log was last read {age:.1f} s ago" if age > _LATE else None
+        return f"the log was last read {self._age:.1f} s ago" if self._age > _LATE else None
+
+    @property
+    def _age(self) -> float:
+        return monotonic() - self.at
 
     @property
     def pause(self) -> float:
@@ -174,15 +191,16 @@ class Follower(Committer):
             self._followed(len(taken.others))
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._go())
+        self.at = monotonic()
+        self._tasks = [asyncio.create_task(self._go()), asyncio.create_task(self._watch())]
 
     async def close(self) -> None:
-        while self._task is not None and not self._task.done() and (self._busy or self._waiting):
+        while self._tasks and not self._tasks[0].done() and (self._busy or self._waiting):
             await asyncio.sleep(0.001)
         self._log.closing = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         self._fail_all([], StoreError("the service is stopping"))
         self._writer.shutdown()
 
@@ -224,10 +242,7 @@ class Follower(Committer):
             except LogCut as error:
                 _log.error("%s; beginning again", error)
                 self.problem, self.begun_again, self._durable = str(error), self.begun_again + 1, 0
-                while self._waiting:  # made from what was cut
-                    more = self._next(_MAX_ENTRIES)
-                    together, self.queued = together + more, self.queued - sum(len(batch.records) for batch in more)
-                self._fail_all(together, StoreUnknown(str(error)))
+                self._fail_all(together + self._unsent(), StoreUnknown(str(error)))  # made from what was cut
                 self._cut = True
                 self._wake.set()
             except StoreError as error:
@@ -243,6 +258,26 @@ class Follower(Committer):
                 return
             finally:
                 self._busy = False
+
+    async def _watch(self) -> None:
+        """Refuse requests that wait for a database that does not answer. Records that were sent are folded later."""
+        seen, looks = self.at, 0  # not the time: this process may have been stopped
+        while True:
+            await asyncio.sleep(_LOOK)
+            seen, looks = self.at, looks + 1 if self.at == seen else 0
+            if looks * _LOOK > self._shared.patience:
+                reason = f"the database does not answer; the log was last read {self._age:.1f} s ago"
+                fail((batch for batch in self._unsent() if not batch.settled.done()), StoreError(reason))
+                for future in self._pending:
+                    _resolve(future, None, StoreUnknown(reason))
+            self._pending = [future for future in self._pending if not future.done()]
+
+    def _unsent(self) -> list[Batch]:
+        """Take what is queued out of the queue."""
+        unsent = list(self._waiting)
+        self._waiting.clear()
+        self.queued -= sum(len(batch.records) for batch in unsent)
+        return unsent
 
     def _stop(self, reason: str) -> None:
         self._broken, self.problem = StoreError(reason), reason
@@ -353,7 +388,7 @@ class Follower(Committer):
 
     def _remember(self, impression: Impression) -> None:
         ranked, impressions = impression.ranked, self._state.impressions
-        if impressions.cached(ranked.ranker, 0, ranked.event_id) is None:
+        if impressions.cached(ranked.ranker, impression.seq, ranked.event_id) is None:
             impressions.add(impression)
 
     def _answer(
@@ -389,7 +424,8 @@ class Follower(Committer):
             except Exception as problem:
                 _log.exception("query %r of ranker %s cannot be loaded", key[1], key[0])
                 error = StoreError(f"query {key[1]!r}: cannot be loaded ({problem})")
-            _resolve(self._wanted.pop(key), None, error)
+            if key in self._wanted:  # else nobody waited any longer
+                _resolve(self._wanted.pop(key), None, error)
             if slices.over:
                 await slices.pause()
 

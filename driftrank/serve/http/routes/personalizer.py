@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -118,7 +119,7 @@ async def personalizer_rank(service: Service, request: Request) -> Response:
         query, [*items], k=1, event_id=given.event_id, excluded=list(excluded), defer=bool(given.defer_activation),
         context=context,
     )  # fmt: skip
-    (answer,) = await service.rank(name, [wanted], lenient=True)
+    (answer,) = await service.rank(name, [wanted], lenient=True, has_gone=partial(has_gone, request))
     event_id = answer.event_id or given.event_id or str(uuid.uuid4())  # rewards of unknown events are ignored
     service.answered(name, [answer], delivered=not has_gone(request))
     chosen = answer.items[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -33,7 +35,8 @@ async def rank(service: Service, request: Request) -> Response:
     lenient = request.scope[HEADERS].get(b"prefer") != b"handling=strict"
     if isinstance(wanted, list):
         count_array(request, len(wanted))
-    rankings = await service.rank(name, wanted if isinstance(wanted, list) else [wanted], lenient=lenient)
+    requests = wanted if isinstance(wanted, list) else [wanted]
+    rankings = await service.rank(name, requests, lenient=lenient, has_gone=partial(has_gone, request))
     service.answered(name, rankings, delivered=not has_gone(request))
     return json_response(rankings if isinstance(wanted, list) else rankings[0])
 

@@ -84,6 +84,7 @@ class PostgresStore(SharedStore):
         self.address = Address(url)
         self.damage: list[Damage] = []
         self.last = 0
+        self.patience = patience
         self.doubts = 0  #: appends whose outcome was unknown at first
         self._full = durability == "full"
         self._version: int | None = None  # of what this service writes, once it has joined

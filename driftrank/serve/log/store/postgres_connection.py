@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +20,10 @@ T = TypeVar("T")
 #: states in which the same statement may succeed later, perhaps on another host: the server is shutting down, has
 #: crashed, is starting, or is a standby. "OperationalError" alone is also that of an index row that is too large.
 _LATER = {"57P01", "57P02", "57P03", "25006", "08000", "08001", "08003", "08004", "08006", "08P01"}
+#: in errors of connections that will not be accepted later either
+_HOPELESS = re.compile(
+    "authentication failed|does not exist|no pg_hba.conf entry|no password supplied|invalid (port number|.* value)"
+)
 #: of connections, unless the address says otherwise: a dead host is noticed in seconds
 _DEFAULTS = {
     "connect_timeout": "3", "keepalives_idle": "5", "keepalives_interval": "2", "keepalives_count": "2",
@@ -36,7 +41,11 @@ class Address:
     """
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError as error:
+            example = "postgresql://user@host/database?schema=name"  # not the address: it may have a password
+            raise ValueError(f"store: must be an address such as {example} ({error})") from None
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         self.schema = options.pop("schema", _SCHEMA)
         if not self.schema or len(self.schema.encode()) > 63 or "\0" in self.schema or self.schema.startswith("pg_"):
@@ -158,8 +167,7 @@ class Link:
 
 def _hopeless(error: Error) -> bool:
     """True if a connection will not be accepted later either."""
-    text = str(error)
-    return any(sign in text for sign in ("authentication failed", "does not exist", "no pg_hba.conf entry"))
+    return _HOPELESS.search(str(error)) is not None
 
 
 def _line(error: Error) -> str:

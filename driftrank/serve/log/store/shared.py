@@ -67,6 +67,7 @@ class SharedStore(Store):
 
     abstract: ClassVar[bool] = True
 
+    patience: float  #: seconds for which a call is repeated after the connection was lost
     doubts: int  #: appends whose connection was lost, so that ids had to settle their outcome
 
     def append(self, entries: Sequence[tuple[str, bytes]]) -> list[tuple[int, bool]]:

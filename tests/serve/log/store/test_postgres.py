@@ -210,6 +210,18 @@ def test_invalid_schemas(schema):
         open_store(f"postgresql://localhost/db?schema={schema}")
 
 
+def test_an_address_that_is_none():
+    with pytest.raises(ValueError, match=r"store: must be an address such as postgresql://.*Invalid IPv6"):
+        open_store("postgresql://me:secret@[::1/db")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:odd", "127.0.0.1:99999", "127.0.0.1:1"])
+def test_what_cannot_become_right_is_not_tried_again(host):
+    with pytest.raises(StoreError, match="invalid") as raised:
+        PostgresStore(f"postgresql://x@{host}/db?sslmode=odd", patience=60)
+    assert not isinstance(raised.value, StoreUnknown)
+
+
 def test_a_server_that_is_not_there():
     with pytest.raises(StoreError, match="cannot be reached"):
         PostgresStore("postgresql://x@127.0.0.1:1/db", patience=0.1)
