@@ -59,6 +59,15 @@ def test_a_copy_has_the_numbers_of_the_original(postgres, tmp_path, capsys):
         assert store.last == log[-1].seq + 1
     assert run(["store", "copy", source, f"sqlite:///{tmp_path}/other.db"]) == 2
     assert "must be a store of several services" in capsys.readouterr().err
+    assert not (tmp_path / "other.db").exists()
+
+
+def test_a_copy_of_what_does_not_exist_is_refused(postgres, tmp_path, capsys):
+    """An empty store was created and copied: a wrong path passed for a copy."""
+    for source in (f"sqlite:///{tmp_path}/no.db", postgres.url()):
+        assert run(["store", "copy", source, postgres.url()]) == 2
+        assert re.search("no such file|does not exist", capsys.readouterr().err)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_copy_into_another_log_is_refused(postgres, tmp_path, capsys):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from driftrank.progress import Progress, chosen_progress
 from driftrank.serve.log.entries import entry_of
 from driftrank.serve.log.records import Activated, Clicked, Final, Ranked, decode
-from driftrank.serve.log.store.base import LogEntry, Store, open_store
+from driftrank.serve.log.store.base import LogEntry, Store, open_reader, open_store, store_at
 from driftrank.serve.log.store.shared import NewEntry, SharedStore
 
 _CHUNK = 2_000
@@ -24,12 +24,14 @@ class Copied(NamedTuple):
 def copy_store(source: str, target: str, progress: bool | Progress | None = False) -> Copied:
     """Copy the log and the snapshots of a store that no service uses. A copy that was interrupted goes on.
 
-    Raises ``ValueError`` if a service uses one of the stores, or if an entry of the target is another one than that of
-    the source with the same number. ``progress``: None shows it on a terminal.
+    Raises ``ValueError`` if the source does not exist, if a service uses one of the stores, or if an entry of the
+    target is another one than that of the source with the same number. ``progress``: None shows it on a terminal.
     """
+    if not issubclass(store_at(target), SharedStore):
+        raise ValueError(f"target={target!r}: must be a store of several services, such as postgresql://host/db")
+    open_reader(source).close()  # it must exist; a store that is opened would be created
     with open_store(source) as old, open_store(target) as new:
-        if not isinstance(new, SharedStore):
-            raise ValueError(f"target={target!r}: must be a store of several services, such as postgresql://host/db")
+        assert isinstance(new, SharedStore)
         for store in (old, new):
             if isinstance(store, SharedStore):
                 store.check_unused()
