@@ -46,6 +46,8 @@ class Address:
         except ValueError as error:
             example = "postgresql://user@host/database?schema=name"  # not the address: it may have a password
             raise ValueError(f"store: must be an address such as {example} ({error})") from None
+        if re.search(r"\s|%(?![0-9A-Fa-f]{2})", parts.netloc):  # the database's own error would show the password
+            raise ValueError("store: must have special characters of user and password as %XX, such as %25 for %")
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         self.schema = options.pop("schema", _SCHEMA)
         if not self.schema or len(self.schema.encode()) > 63 or "\0" in self.schema or self.schema.startswith("pg_"):

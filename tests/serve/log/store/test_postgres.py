@@ -195,6 +195,12 @@ def test_the_password_is_not_shown():
     assert "schema" not in address.conninfo
 
 
+@pytest.mark.parametrize("password", ["se%zzcret", "sec ret", "secret%"])
+def test_a_password_that_is_not_encoded_is_refused_without_showing_it(password):
+    with pytest.raises(ValueError, match=r"^store: must have special characters of user and password as %XX, such as"):
+        PostgresStore(f"postgresql://me:{password}@127.0.0.1:1/db")
+
+
 def test_unusual_names_of_schemas(postgres):
     url = postgres.url("odd%25%22%20name")
     for _ in range(2):
