@@ -79,7 +79,7 @@ print(visit())
 
 # %%
 for item in client.query("running shoes").items:
-    print(item.id, round(item.estimate or 0, 2), item.samples)
+    print(item.id, round(item.estimate or 0, 2), round(item.samples or 0))
 
 # %% [markdown]
 # ## Kill it

@@ -27,6 +27,8 @@ class Churn(QueryEnvironment):
         Number of items that are absent at any time and cannot be shown. With 0 the new item takes the place of the one
         that leaves; otherwise that of an absent one.
 
+    Notes
+    -----
     The attraction at step t costs O(1) per arrival before t, or O(L) if items are absent.
 
     >>> env = Churn([[0.5, 0.4, 0.3, 0.2, 0.1]], k=2, absent=2)

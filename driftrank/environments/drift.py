@@ -47,6 +47,8 @@ class Drift(QueryEnvironment):
     start
         ``"query"``: the query's default attraction; ``"uniform"``: levels below 1/2 instead, drawn in every run.
 
+    Notes
+    -----
     The attraction at step t costs O(L), and O(L log t) for a walk.
 
     >>> env = Drift([[0.5, 0.4, 0.3, 0.2, 0.1]], k=2, shape="budget", amplitude=0.25, period=1000)

@@ -34,6 +34,8 @@ class PiecewiseRandom(QueryEnvironment):
         ``"query"``: every run starts with the query's default attraction; ``"uniform"``: with levels below 1/2 drawn in
         every run. Levels of real queries are mostly close to 0, so the first changes tend to raise them.
 
+    Notes
+    -----
     The attraction at step t costs O(L) per breakpoint before t.
 
     >>> env = PiecewiseRandom([[0.5, 0.4, 0.3, 0.2, 0.1, 0.05]], k=2)

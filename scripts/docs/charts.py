@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from scripts.docs.board import Verdict
 
 WIDTH = 640
+#: the height of a label
+_LABEL = 15
 
 
 def _figure(body: str, height: float, seen: str, caption: str) -> str:
@@ -91,10 +93,10 @@ def _apart(wanted: Mapping[str, float], bottom: float) -> dict[str, float]:
     found: dict[str, float] = {}
     below = bottom + 8
     for name, y in sorted(wanted.items(), key=lambda item: -item[1]):
-        found[name] = below = min(y, below - 12)
+        found[name] = below = min(y, below - _LABEL)
     above = -6.0
     for name, y in reversed(found.items()):
-        found[name] = above = max(y, above + 12)
+        found[name] = above = max(y, above + _LABEL)
     return found
 
 

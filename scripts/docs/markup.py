@@ -36,7 +36,7 @@ class Docstring:
         text = inspect.cleandoc(own or "")
         parts = _SECTION.split(text)
         sections = {name: body.strip("\n") for name, body in zip(parts[1::2], parts[2::2], strict=True)}
-        for name in NAMED & set(sections):  # an example may follow the last name
+        for name in {*NAMED, "Notes"} & set(sections):  # an example may follow
             body, mark, example = sections[name].partition("\n>>>")
             if mark:
                 sections |= {name: body.rstrip(), "Examples": f">>>{example}"}

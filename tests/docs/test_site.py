@@ -39,6 +39,16 @@ def test_every_public_name_has_a_docstring(name: str) -> None:
     assert not {key for key, value in public.items() if key not in values and not Docstring.of(pure(value)).text}
 
 
+@pytest.mark.parametrize("name", MODULES)
+def test_a_section_of_parameters_has_nothing_but_names(name: str) -> None:
+    for value in reference.public_names(importlib.import_module(name)).values():
+        members = [it for it in vars(value).values() if callable(it)] if isinstance(value, type) else []
+        for thing in [value, *members]:
+            entries = [key for section in ("Parameters", "Attributes") for key in Docstring.of(thing).entries(section)]
+            names = [part.strip().lstrip("*") for key in entries for part in key.split(",")]
+            assert [it for it in names if not it.isidentifier()] == [], thing
+
+
 def test_every_public_name_is_in_the_navigation(pages: list[str]) -> None:
     import driftrank as dr
 

@@ -110,6 +110,8 @@ class Traffic(Environment):
         The first so many lists show the caller's order, whatever the policy, which learns from them: a warm start, as
         from a log, or a time in shadow mode.
 
+    Notes
+    -----
     Measures beside those of all environments are the value of the caller's order (``baseline``), and lists, regret,
     reward and baseline by the query's *age* (lists before this one) and *frequency* (lists of the whole run), in groups
     from 0, 10, 100 and 1,000 on: ``reward_age_10``, ``regret_frequency_1000``. Methods take the number of a query;
