@@ -71,7 +71,7 @@ def write_evaluation_report(found: Evaluation, folder: str | os.PathLike[str], c
                 ("Reward", "a click or none" if found.objective == "any" else "the number of clicks"),
             ]
         ),
-        Heading("Reproduce"),
+        Heading("Repeat it"),
         Code(shlex.join(command)),
     ]
     written_text(path / "evaluation.json", json.dumps(found.to_dict(), indent=1) + "\n")

@@ -106,7 +106,7 @@ def write_fit_report(
                 *origin(fitted.counting + sum(fitted.seconds.values()), os.cpu_count() or 1),
             ]
         ),
-        Heading("Reproduce"),
+        Heading("Repeat it"),
         Code(shlex.join(command)),
     ]
     written_text(path / "table.csv", fitted.table().to_csv())

@@ -56,7 +56,7 @@ def _blocks(advice: Advice, folder: Path, command: Sequence[str]) -> list[Block]
         Text("Paste this into the configuration of `driftrank serve`:"),
         Code(advice.settings().rstrip()),
         *_how(advice),
-        Heading("Repeat"),
+        Heading("Repeat it"),
         Code(shlex.join(command) if command else f"driftrank advise {shlex.quote(advice.source)} --k {advice.k}"),
         Text(f"driftrank {__version__}, seed {advice.seed}. The same log and seed give the same report.", "note"),
     ]
