@@ -40,8 +40,13 @@ test-interpreted: .venv/.installed-dev
 	$(INTERPRETED) -n $(shell expr $(JOBS) / 4) -m 'interpreted and not compiled and not slow'
 
 .PHONY: test-compiled
-test-compiled: .venv/.installed-dev
+test-compiled: .venv/.collected
 	$(COMPILED)
+
+# at first pytest rewrites every file of tests: once, and not in every process
+.venv/.collected: .venv/.installed-dev
+	@$(PYTEST) -n 0 --collect-only >.venv/collected.log || { tail -n 50 .venv/collected.log; exit 1; }
+	@touch $@
 
 .PHONY: test-all
 test-all: prepared ## the same with coverage, then everything fully compiled, with the slow tests

@@ -9,6 +9,7 @@ both give the same bits.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import gc
 import inspect
@@ -105,10 +106,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
-
-
-def pytest_sessionfinish() -> None:
-    gc.unfreeze()
+    atexit.register(gc.unfreeze)  # extensions otherwise report objects as leaked
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 import driftrank as dr
 from driftrank.policies.alarms import REMEMBERED, Alarm
+
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes longer
 
 
 def change(learner, item):

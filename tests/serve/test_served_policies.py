@@ -10,6 +10,7 @@ from driftrank.policies.registry import policies
 from tests.serve.harness import Harness, differences
 
 SERVED = [name for name, cls in policies().items() if cls.__module__.startswith("driftrank.") and not cls.oracle]
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes longer
 
 
 @pytest.mark.parametrize("name", SERVED)

@@ -15,6 +15,7 @@ from tests.policies.streams import state
 
 OURS = {name: cls for name, cls in policies().items() if cls.__module__.startswith("driftrank.") and not cls.oracle}
 FREE = [name for name, cls in OURS.items() if any(f.name == "feedback" for f in dataclasses.fields(cls))]
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes longer
 
 
 def learnt(policy, shown, clicks):

@@ -30,6 +30,7 @@ from tests.serve.harness import Harness
 
 STORES = Path(__file__).parent / "stores"
 EXPECTED = json.loads((STORES / "28fd5ba.json").read_text())
+pytestmark = pytest.mark.interpreted  # many kernels, few steps: compiling takes longer
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from driftrank.policies.detecting.detectors import CUSUM, DetectorPlan, PageHinkley
 from tests.reference.detectors import PlainCUSUM, PlainPageHinkley, alarms
 
+pytestmark = pytest.mark.interpreted  # short streams: compiling takes longer
+
 
 def test_cusum_by_hand():
     """After 0, 0 the mean is 0: the walk climbs to 0.9, 1.8, 2.7."""

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from driftrank.policies.detecting.detectors import DetectorPlan, WindowTest
 from tests.reference.detectors import PlainWindowTest, alarms
 
+pytestmark = pytest.mark.interpreted  # short streams: compiling takes longer
+
 
 def test_by_hand():
     """Sums of the halves 0 and 2, then 1 and 1."""
