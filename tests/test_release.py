@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -112,6 +115,21 @@ def test_links_of_the_readme_work_elsewhere() -> None:
     assert "](docs/" not in hatch_build.description(readme, None)
 
 
+def test_the_source_of_the_client_gives_its_wheel(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-d"]
+    subprocess.run([*build, str(tmp_path)], cwd=ROOT / "client", check=True, capture_output=True)
+    (source,), (wheel,) = tmp_path.glob("*.tar.gz"), tmp_path.glob("*.whl")
+    with tarfile.open(source) as file:
+        file.extractall(tmp_path, filter="data")
+    place = tmp_path / source.name.removesuffix(".tar.gz")
+    subprocess.run([*build, str(tmp_path / "again"), "-t", "wheel"], cwd=place, check=True, capture_output=True)
+    again = tmp_path / "again" / wheel.name
+    names = [sorted(zipfile.ZipFile(it).namelist()) for it in (wheel, again)]
+    assert names[0] == names[1]
+    assert {"driftrank_client/client/core.py", "driftrank_client/wire/ranking.py"} <= {*names[0]}
+    assert list(packages.problems([source, wheel, again])) == []
+
+
 def test_a_description_with_dead_links_is_refused(tmp_path: Path) -> None:
     wheel = tmp_path / f"driftrank_client-{__version__}-py3-none-any.whl"
     head = f"Metadata-Version: 2.4\nName: driftrank-client\nVersion: {__version__}\nLicense-Expression: Apache-2.0\n"
@@ -145,6 +163,7 @@ def test_distributions_are_sound(tmp_path: Path) -> None:
     assert {file.name for file in files} == {
         f"driftrank-{__version__}.tar.gz",
         f"driftrank-{__version__}-py3-none-any.whl",
+        f"driftrank_client-{__version__}.tar.gz",
         f"driftrank_client-{__version__}-py3-none-any.whl",
     }
     assert list(packages.problems(files)) == []

@@ -71,15 +71,14 @@ def _licences() -> list[str]:
 
 def _try(files: list[Path], step: Step) -> None:
     wheels = {file.name.partition("-")[0]: file for file in files if file.suffix == ".whl"}
-    (source,) = (file for file in files if file.suffix == ".gz")
+    sources = {file.name.partition("-")[0]: file for file in files if file.suffix == ".gz"}
     for version, python in installs.pythons().items():
         if python is None:
             print(f"--   Python {version} is not here", flush=True)
             continue
         with tempfile.TemporaryDirectory() as folder:
             try:
-                tried = installs.check(python, wheels["driftrank"], source, wheels["driftrank_client"], Path(folder))
-                for done in tried:
+                for done in installs.check(python, wheels, sources, Path(folder)):
                     print(f"ok   Python {version}: {done}", flush=True)
             except (RuntimeError, AssertionError, subprocess.SubprocessError) as error:
                 step(f"Python {version}", [str(error)])

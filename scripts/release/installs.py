@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from scripts.docs.commands import A_LOG, BEFORE, CODES, commands, resolve, small
@@ -25,6 +25,12 @@ with Client("http://ADDRESS") as client:
     ranking = client.rank("running shoes", ["trail", "road", "track"], k=2)
     client.feedback(ranking.event_id, clicks=[ranking.items[0].id])
 print(len(ranking.items), "items")
+"""
+#: the number of modules of a package that is installed
+_MODULES = """
+import importlib.util, pathlib
+(place,) = importlib.util.find_spec("PACKAGE").submodule_search_locations
+print(len([*pathlib.Path(place).rglob("*.py")]))
 """
 #: the live page, and everything that it loads
 _PAGE = """
@@ -92,11 +98,11 @@ class Environment:
         return done.stdout
 
 
-def check(python: str, product: Path, source: Path, client: Path, folder: Path) -> Iterator[str]:
-    """Install all distributions on one Python and run the README; says what was done."""
+def check(python: str, wheels: Mapping[str, Path], sources: Mapping[str, Path], folder: Path) -> Iterator[str]:
+    """Install all distributions, by their packages, on one Python and run the README; says what was done."""
     readme = (ROOT / "README.md").read_text("utf-8")
     ours = Environment(folder / "product", python)
-    ours.install(f"driftrank[all] @ {product.absolute().as_uri()}")
+    ours.install(f"driftrank[all] @ {wheels['driftrank'].absolute().as_uri()}")
     yield f"installed; {ours.run('driftrank', '--version').strip()}"
     cache = {"DRIFTRANK_CACHE_DIR": str(folder / "cache")}
     (code,) = re.findall(r"^```python\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
@@ -105,15 +111,16 @@ def check(python: str, product: Path, source: Path, client: Path, folder: Path) 
     listed = ours.run("driftrank", "policies").count("\n")
     tried = _commands(ours, readme, cache)
     yield f"driftrank policies ({listed} lines), and of the README, made small: {', '.join(tried)}"
+    theirs = Environment(folder / "client", python)
+    theirs.install(str(wheels["driftrank_client"].absolute()))
     built = Environment(folder / "source", python)
     built.install("hatchling")
-    built.install("--no-build-isolation", "--no-deps", str(source.absolute()))
-    modules = "import pathlib, driftrank as d; print(len([*pathlib.Path(d.__file__).parent.rglob('*.py')]))"
-    counts = [env.run("python", "-c", modules).strip() for env in (ours, built)]
-    assert counts[0] == counts[1], f"the wheel has {counts[0]} modules, the source distribution gives {counts[1]}"
-    yield f"the source distribution gives the same {counts[0]} modules"
-    theirs = Environment(folder / "client", python)
-    theirs.install(str(client.absolute()))
+    for package, other in (("driftrank", ours), ("driftrank_client", theirs)):
+        built.install("--no-build-isolation", "--no-deps", str(sources[package].absolute()))
+        modules = _MODULES.replace("PACKAGE", package)
+        counts = [env.run("python", "-c", modules).strip() for env in (other, built)]
+        assert counts[0] == counts[1], f"{package}: {counts[0]} modules of the wheel, {counts[1]} of the source"
+        yield f"the source distribution of {package} gives the same {counts[0]} modules"
     with _served(ours, cache) as address:
         if shutil.which("curl"):
             for command in re.findall(r"^    (curl .*?(?<!\\)\n)", readme, re.MULTILINE | re.DOTALL):

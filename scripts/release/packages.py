@@ -25,13 +25,10 @@ def needed(name: str) -> set[str]:
 
 
 def build(folder: Path) -> list[Path]:
-    """Build the product (source and wheel) and the client (wheel) into a folder; returns the files.
-
-    The client has no source distribution: its files are those of the product.
-    """
-    hatch = [sys.executable, "-m", "hatchling", "build", "-d", str(folder.absolute())]
-    for place, kinds in ((ROOT, ["-t", "sdist", "-t", "wheel"]), (ROOT / "client", ["-t", "wheel"])):
-        done = subprocess.run([*hatch, *kinds], cwd=place, capture_output=True, text=True)
+    """Build the product and the client, source and wheel, into a folder; returns the files."""
+    hatch = [sys.executable, "-m", "hatchling", "build", "-d", str(folder.absolute()), "-t", "sdist", "-t", "wheel"]
+    for place in (ROOT, ROOT / "client"):
+        done = subprocess.run(hatch, cwd=place, capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"{place}: could not be built\n{done.stdout}{done.stderr}")
     return sorted(path for path in folder.iterdir() if path.name.endswith((".whl", ".tar.gz")))
