@@ -111,8 +111,8 @@ class Environment:
         return list(self.queries)
 
     @cached_property
-    def program(self) -> World:
-        return World(self)
+    def program(self) -> CompiledEnvironment:
+        return CompiledEnvironment(self)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "program"}  # compiled code is not pickled
@@ -232,7 +232,7 @@ class QueryEnvironment(Environment):
                 raise ValueError(f"query {name!r}: {error}") from None
 
 
-class World:
+class CompiledEnvironment:
     """The compiled kernels of an environment."""
 
     def __init__(self, environment: Environment) -> None:
@@ -258,7 +258,9 @@ class Chunk:
 
     NUMBERS = 1 << 21  # held at a time
 
-    def __init__(self, world: World, base: NDArray[np.float64], users: ClickModel, keys: NDArray[np.uint64]) -> None:
+    def __init__(
+        self, world: CompiledEnvironment, base: NDArray[np.float64], users: ClickModel, keys: NDArray[np.uint64]
+    ) -> None:
         self.world = world
         self.base = base
         self.keys = world_keys(keys)

@@ -94,7 +94,7 @@ def test_help_imports_no_heavy_packages() -> None:
 
 
 def test_simulate_imports_only_what_it_needs(tmp_path: Path) -> None:
-    arguments = ["--policy", "Random", "--queries", "yandex-like:1", "--horizon", "50", "--runs", "1"]
+    arguments = ["--policy", "CascadeSWUCB", "--queries", "yandex-like:1", "--horizon", "50", "--runs", "1"]
     found = modules_after("simulate", *arguments, "--out", str(tmp_path), "-q")
     assert {"numba", "pyarrow", "matplotlib"} <= found
     assert not {"scipy", "pandas", "matplotlib.pyplot", "rich", "pyarrow.dataset"} & found

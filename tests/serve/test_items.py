@@ -5,7 +5,7 @@ import pytest
 from driftrank.policies.contextual.cascade_linucb import CascadeLinUCB
 from driftrank.policies.regime.prior_regime_ts import PriorRegimeTS
 from driftrank.policies.stationary.cascade_ts import CascadeTS
-from driftrank.serve.ranking.items import Given, check_id, check_query, given_items, used_by
+from driftrank.serve.ranking.items import CheckedItems, check_id, check_query, given_items, used_by
 from driftrank.serve.settings.server import ServerSettings
 from driftrank.wire import Item
 
@@ -31,16 +31,16 @@ def test_queries():
 
 
 def test_what_items_bring():
-    assert given_items("items", ["a", 7, "7"], LIMITS) == Given(["a", 7, "7"], [], [])
-    assert given_items("items", [Item("a"), "b"], LIMITS) == Given(["a", "b"], [], [])
+    assert given_items("items", ["a", 7, "7"], LIMITS) == CheckedItems(["a", 7, "7"], [], [])
+    assert given_items("items", [Item("a"), "b"], LIMITS) == CheckedItems(["a", "b"], [], [])
     vectors = given_items("items", [Item("a", [1.0]), Item(2, [0.5])], LIMITS)
-    assert vectors == Given(["a", 2], [[1.0], [0.5]], [], vectors=True)
+    assert vectors == CheckedItems(["a", 2], [[1.0], [0.5]], [], vectors=True)
     named = given_items("items", [Item("a", {"x": 1}, 2.0), Item("b", [{"y": "z"}]), "c"], LIMITS)
-    assert named == Given(["a", "b", "c"], [{"x": 1}, [{"y": "z"}], None], [2.0, None, None])
-    assert named.at([1, 0]) == Given(["b", "a"], [[{"y": "z"}], {"x": 1}], [None, 2.0])
+    assert named == CheckedItems(["a", "b", "c"], [{"x": 1}, [{"y": "z"}], None], [2.0, None, None])
+    assert named.at([1, 0]) == CheckedItems(["b", "a"], [[{"y": "z"}], {"x": 1}], [None, 2.0])
     assert given_items("items", [Item("a", []), Item("b", {"x": 1})], LIMITS).vectors is False
     assert given_items("items", [Item("a", []), Item("b", [])], LIMITS).vectors is True
-    assert given_items("items", [], LIMITS) == Given([], [], [])
+    assert given_items("items", [], LIMITS) == CheckedItems([], [], [])
 
 
 PRIOR, PLAIN, LINEAR = PriorRegimeTS(dense=2), CascadeTS(), CascadeLinUCB()

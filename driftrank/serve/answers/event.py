@@ -10,7 +10,7 @@ import numpy as np
 from driftrank.policies.shared.memo import MEMO
 from driftrank.serve.answers.reason import placed
 from driftrank.serve.core import ServiceCore
-from driftrank.serve.log.description import given_in
+from driftrank.serve.log.description import plain_description
 from driftrank.serve.log.records import Final, Ranked, decode
 from driftrank.serve.log.store.base import StoreDamaged
 from driftrank.serve.problems import Refused
@@ -66,7 +66,7 @@ def _given(ranked: Ranked) -> tuple[list[GivenItem], int]:
     n = len(ranked.shown)
     places: Sequence[int | None] = ranked.places or [None] * n
     if ranked.described is not None:
-        its = given_in(ranked.described, n)
+        its = plain_description(ranked.described, n)
         scores: Sequence[float | None] = its.score or [None] * n
         all_ = zip(places, scores, its.vectors, its.named, strict=True)
         return [GivenItem(*one) for one in all_], its.context

@@ -35,7 +35,7 @@ def pack_description(x: Described) -> bytes | None:
     return msgpack.encode(packed)
 
 
-class Given(NamedTuple):
+class PlainDescription(NamedTuple):
     """A packed description for people."""
 
     score: list[float]  #: of each item; empty: there are none
@@ -44,12 +44,14 @@ class Given(NamedTuple):
     context: int  #: and of the request
 
 
-def given_in(packed: bytes, n: int) -> Given:
+def plain_description(packed: bytes, n: int) -> PlainDescription:
     """The packed description of ``n`` items."""
     saved = msgpack.decode(packed, type=_Packed)
     dense, lengths = np.frombuffer(saved.dense, "<f8"), np.frombuffer(saved.lengths, "<u1").tolist()
     of_items, context = (lengths[:n], sum(lengths[n:])) if lengths else ([0] * n, 0)
-    return Given(np.frombuffer(saved.score, "<f8").tolist(), dense.reshape(n, -1).tolist(), of_items, context)
+    return PlainDescription(
+        np.frombuffer(saved.score, "<f8").tolist(), dense.reshape(n, -1).tolist(), of_items, context
+    )
 
 
 def unpack_description(packed: bytes, x: Described) -> Described:

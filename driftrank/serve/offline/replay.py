@@ -26,7 +26,7 @@ from driftrank.validation import check_integer
 from driftrank.wire import ItemId
 
 
-class Estimate(NamedTuple):
+class BestItem(NamedTuple):
     """The belief of a learner about an item."""
 
     item: ItemId
@@ -34,7 +34,7 @@ class Estimate(NamedTuple):
     samples: float
 
 
-class Replay:
+class StoreReplay:
     """Learners of a policy for the queries of a ranker, and its shared model if it has one."""
 
     def __init__(self, policy: Policy, k: int) -> None:
@@ -89,7 +89,7 @@ class Replay:
         query.learn(ranking, clicks, now, items=ranked.items, features=ranked.features)
         self._queries[ranked.query] = query
 
-    def best(self, name: str, n: int) -> list[Estimate]:
+    def best(self, name: str, n: int) -> list[BestItem]:
         """The items of a query with the largest estimates."""
         query = self._queries[name]
         prior = None
@@ -97,7 +97,7 @@ class Replay:
             prior = query.learner.prior(query.learner.items, shared=self.shared, ordered=False)
         beliefs = query.learner.beliefs(query.learner.items, now=query.now, prior=prior)
         found = [
-            Estimate(item, b.estimate, b.samples)  # type: ignore[arg-type]
+            BestItem(item, b.estimate, b.samples)  # type: ignore[arg-type]
             for item, b in beliefs.items()
             if b.estimate is not None and isfinite(b.estimate) and b.samples
         ]
@@ -133,7 +133,7 @@ class Replay:
         written_text(folder / "queries.json", json.dumps(names, indent=1, ensure_ascii=False) + "\n")
 
 
-def replay_store(url: str, policy: Policy, ranker: str | None = None, k: int | None = None) -> Replay:
+def replay_store(url: str, policy: Policy, ranker: str | None = None, k: int | None = None) -> StoreReplay:
     """Let another policy learn from the lists of a ranker that are in a store. Only reads the store.
 
     ``k`` is the number of positions; None: of the longest list.
@@ -143,7 +143,7 @@ def replay_store(url: str, policy: Policy, ranker: str | None = None, k: int | N
         if k is None:
             k = max((len(ended.items) for ended in EndedLists(log, name)), default=1)
         check_integer("k", k, 1)
-        out = Replay(policy, k)
+        out = StoreReplay(policy, k)
         found = EndedLists(log, name)
         for ended in found:
             out.learn(ended)

@@ -16,7 +16,7 @@ from driftrank.wire import Item, ItemId
 _MOST_NAMED = 5_000
 
 
-class Given(NamedTuple):
+class CheckedItems(NamedTuple):
     """Checked candidates, with what they bring."""
 
     ids: list[ItemId]
@@ -24,9 +24,9 @@ class Given(NamedTuple):
     scores: list[float | None]  #: empty if no item has one
     vectors: bool = False  #: the features are vectors of numbers
 
-    def at(self, numbers: Sequence[int]) -> Given:
+    def at(self, numbers: Sequence[int]) -> CheckedItems:
         """Some of the candidates, or the same in another order."""
-        return Given(
+        return CheckedItems(
             [self.ids[n] for n in numbers],
             [self.features[n] for n in numbers] if self.features else [],
             [self.scores[n] for n in numbers] if self.scores else [],
@@ -42,7 +42,7 @@ class Used(NamedTuple):
     notes: list[str]  #: on the rest
 
 
-def given_items(what: str, items: Sequence[ItemId | Item], limits: ServerSettings) -> Given:
+def given_items(what: str, items: Sequence[ItemId | Item], limits: ServerSettings) -> CheckedItems:
     """Checked candidates. ``what``: their name in errors."""
     ids: list[ItemId] = []
     features: dict[int, Any] = {}
@@ -78,7 +78,7 @@ def given_items(what: str, items: Sequence[ItemId | Item], limits: ServerSetting
         _check_vectors(list(features.values()), len(ids), limits.max_features)
     if scores:
         standardised(list(scores.values()))  # raises the precise error
-    return Given(
+    return CheckedItems(
         ids,
         [features.get(n) for n in range(len(ids))] if features else [],
         [scores.get(n) for n in range(len(ids))] if scores else [],
@@ -86,7 +86,7 @@ def given_items(what: str, items: Sequence[ItemId | Item], limits: ServerSetting
     )
 
 
-def used_by(policy: Policy, given: Given, context: Any, limits: ServerSettings) -> Used:
+def used_by(policy: Policy, given: CheckedItems, context: Any, limits: ServerSettings) -> Used:
     """The part of candidates and their context that a policy uses; the notes name the rest."""
     notes: list[str] = []
     rows: list[list[float]] | None = None

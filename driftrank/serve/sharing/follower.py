@@ -60,7 +60,7 @@ class Follower(Committer):
     followed
         Called with the number of records of others that were folded.
     poll
-        Seconds between looks at the log, if there is nothing to write; ten times as many if nobody has written lately.
+        Seconds between reads of the log, if there is nothing to write; ten times as many if nobody has written lately.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Follower(Committer):
 
     @property
     def pause(self) -> float:
-        """Seconds until the next look at the log, if nobody asks for anything."""
+        """Seconds until the next read of the log, if nobody asks for anything."""
         return self._poll if monotonic() < self._in_use + _QUIET else self._poll * _SLOWER
 
     @property

@@ -32,7 +32,7 @@ from driftrank.serve.state.state import State
 #: the lease of the keeper, in seconds, and how often it is prolonged
 _LEASE, _RENEW = 10.0, 3.0
 _KEEPER = "keeper"
-#: seconds between looks for changes of users to be recorded
+#: seconds between searches for changes of users to be recorded
 _SOON = 0.5
 #: queries covered at once
 _SLICE = 64
