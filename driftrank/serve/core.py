@@ -11,12 +11,11 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import Any
 
 from driftrank.serve.log.committer import Committer, NewRecord, QueueFull, Settled
 from driftrank.serve.log.records import Ranked, decode
-from driftrank.serve.log.store.base import LogEntry, Store, StoreDamaged, StoreError, StoreUnknown
+from driftrank.serve.log.store.base import LogEntry, Store, StoreError, StoreUnknown
 from driftrank.serve.log.store.shared import Node, SharedStore
 from driftrank.serve.maintenance import Maintenance
 from driftrank.serve.monitoring.metrics import Metrics
@@ -168,12 +167,7 @@ class ServiceCore:
         """Impressions by their records, ascending; without those that the log has forgotten."""
         known = {seq: self.state.impressions.in_memory(seq) for seq in records}
         missing = [seq for seq, found in known.items() if found is None]
-        entries: list[LogEntry] = []
-        if isinstance(self.store, SharedStore):
-            entries = await self._committer.run(self.store.numbered, missing) if missing else []
-        else:
-            with suppress(StoreDamaged):  # as good as forgotten
-                entries = [entry for seq in missing for entry in self.store.read(seq - 1, 1) if entry.seq == seq]
+        entries: list[LogEntry] = await self._committer.run(self.store.numbered, missing) if missing else []
         ranked = [record for entry in entries if isinstance(record := decode(entry.body), Ranked)]
         read = await self.impressions(ranker, [record.event_id for record in ranked])
         found = {it.seq: it for it in (*known.values(), *read.values()) if it is not None}

@@ -12,13 +12,13 @@ from time import perf_counter
 
 from driftrank.serve.log.committer import Committer, NewRecord
 from driftrank.serve.log.records import Final, Lost, Withdrawn, decode, final_id, withdrawn_id
-from driftrank.serve.log.store.base import LAST, LogEntry, Snapshot, Store, StoreError
+from driftrank.serve.log.store.base import LAST, Store, StoreError
 from driftrank.serve.monitoring.metrics import Metrics
 from driftrank.serve.monitoring.recent import Recent
 from driftrank.serve.ranking.feedback import withdrawal
 from driftrank.serve.settings.server import ServerSettings
 from driftrank.serve.slices import Slices
-from driftrank.serve.state.checkpoint import CHECKPOINT, shared_name
+from driftrank.serve.state.checkpoint import CHECKPOINT, CheckpointCopy, shared_name
 from driftrank.serve.state.impressions import Impression
 from driftrank.serve.state.queries import QueryKey, snapshot_name
 from driftrank.serve.state.ranker import Ranker
@@ -158,23 +158,43 @@ class Maintenance:
         """End the impressions whose feedback window is over; True if there may be more."""
         more = False
         for ranker in list(self._state.rankers.values()):
+            due = ranker.waiting.due(self._now() - ranker.feedback_window, _DUE)
+            impressions = await self._opened(ranker, due)
             if self._state.rankers.get(ranker.name) is not ranker:  # deleted meanwhile; its event ids may be used again
                 continue
-            now = self._now()
-            due = ranker.waiting.due(now - ranker.feedback_window, _DUE)
-            impressions = await self._opened(ranker, due)
-            records = [_end(ranker, impression, now) for impression in impressions]
-            for opened_by in sorted({*due} - {impression.opened_by for impression in impressions}):
-                _log.error("record %d, of a waiting impression, cannot be read: nothing is learnt from it", opened_by)
-                records.append(NewRecord(f"l/{ranker.name}/{opened_by}", Lost(ranker.name, now, opened_by)))
+            now, records = self._now(), []
+            for opened_by in due:
+                if opened_by not in ranker.waiting:  # it has ended meanwhile
+                    continue
+                if opened_by in impressions:
+                    records.append(_end(ranker, impressions[opened_by], now))
+                else:
+                    _log.error(
+                        "record %d, of a waiting impression, cannot be read: nothing is learnt from it", opened_by
+                    )
+                    records.append(NewRecord(f"l/{ranker.name}/{opened_by}", Lost(ranker.name, now, opened_by)))
             if records:
                 await self._committer.append(records, urgent=True)
             more = more or len(due) == _DUE
         return more
 
-    async def _opened(self, ranker: Ranker, openings: list[int]) -> list[Impression]:
-        """The impressions whose feedback windows these records opened, without unreadable ones."""
-        return self._state.impressions.opened_by(openings, ranker.created)
+    async def _opened(self, ranker: Ranker, openings: list[int]) -> dict[int, Impression]:
+        """The impressions whose feedback windows these records opened, by these; without unreadable ones.
+
+        Most are in the log only: from 11 lists a second on, half an hour is more than what is in memory. They are read
+        beside the event loop.
+        """
+        impressions = self._state.impressions
+        known = {opening: impressions.in_memory(opening) for opening in openings}
+        found = {opening: impression for opening, impression in known.items() if impression is not None}
+        if len(found) < len(openings):
+            missing = [opening for opening in openings if opening not in found]
+            for impression in await self._committer.run(impressions.read_opened, missing, ranker.created):
+                opening = impression.opened_by
+                found[opening] = impressions.in_memory(opening) or impression
+                if opening in ranker.waiting and found[opening] is impression:
+                    impressions.add(impression)  # folding its end asks for it
+        return found
 
     async def free_dropped(self) -> None:
         """Free the memory of queries that were dropped with all others of their arm."""
@@ -287,16 +307,19 @@ class Maintenance:
             self._metrics.observe("checkpoint_duration_seconds", (), took)
             _log.info("checkpoint at record %d: %d queries in %.2f s", checkpoint.seq, written, took)
 
-    async def _write(self, checkpoint: Snapshot, models: list[ModelCopy], deleted: list[QueryKey], hurry: bool) -> None:
+    async def _write(
+        self, checkpoint: CheckpointCopy, models: list[ModelCopy], deleted: list[QueryKey], hurry: bool
+    ) -> None:
         """Write a checkpoint with the shared models that belong to it, after all its queries."""
         queries = self._state.queries
-        packed = [await asyncio.to_thread(copy.snapshot) for copy in models]
+        packed = [await asyncio.to_thread(checkpoint.snapshot)]
+        packed += [await asyncio.to_thread(copy.snapshot) for copy in models]
         await self.snapshot(await self.dirty(), *((_SLICE, 0.0) if hurry else (_SMALL_SLICE, _PAUSE)))
         async with self._snapshotting:  # nothing else may be written until these are known to be dropped
             # the snapshot of a query that was created again is a new one, or still that of an earlier generation
             deleted = [key for key in deleted if key in queries.deleted]
             # with counts: queries deleted meanwhile may have no snapshot, so that a replay could not subtract them
-            snapshots = [checkpoint, *packed, *self._state.snapshots(())]
+            snapshots = [*packed, *self._state.snapshots(())]
             await self._committer.put_snapshots(snapshots, [snapshot_name(*key) for key in deleted])
             queries.deleted.difference_update(deleted)
         for copy in models:
@@ -329,17 +352,13 @@ class Maintenance:
     async def _forget_old(self) -> None:
         """Retention: drop records that are old, covered by snapshots, and not needed any more."""
         until = self._now() - self.settings.retention_seconds
-        checkpoint = await self._committer.read(self._store.get_snapshot, CHECKPOINT)
+        checkpoint = await self._committer.run(self._store.get_snapshot, CHECKPOINT)
         while True:
             # every time: an old impression may be activated meanwhile
             bound = min(
                 self._state.oldest, self._state.needed, checkpoint.seq if checkpoint else 0, await self._covered()
             )
-            before = 0
-            for entry in await self._first_entries():
-                if entry.seq >= bound or decode(entry.body).time >= until:
-                    break
-                before = entry.seq + 1
+            before = await self._committer.run(self._first_kept, bound, until)
             if not before:
                 return
             self._metrics.add("records_forgotten", (), await self._committer.run(self._store.forget, before))
@@ -349,10 +368,14 @@ class Maintenance:
         """The first record that no snapshot covers, apart from the checkpoint."""
         return LAST
 
-    async def _first_entries(self) -> list[LogEntry]:
-        """The oldest entries of the log."""
-        entries: list[LogEntry] = await self._committer.read(self._store.read, 0, 1000)
-        return entries
+    def _first_kept(self, bound: int, until: float) -> int:
+        """The number below which the first entries of the log may be dropped; 0: there are none."""
+        before = 0
+        for entry in self._store.read(0, 1000):
+            if entry.seq >= bound or decode(entry.body).time >= until:
+                break
+            before = entry.seq + 1
+        return before
 
 
 def _end(ranker: Ranker, impression: Impression, now: float) -> NewRecord:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing, suppress
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from driftrank.serve.log.committer import NewRecord
 from driftrank.serve.log.records import Final, Lost, Ranked
-from driftrank.serve.log.store.base import Snapshot, StoreError, StoreFull
+from driftrank.serve.log.store.base import LogEntry, Snapshot, StoreError, StoreFull
 from driftrank.serve.log.store.sqlite import SQLiteStore
 from driftrank.serve.service import Service
 from driftrank.serve.settings.server import ServerSettings
@@ -509,6 +510,39 @@ def test_a_start_that_fails_leaves_no_checkpoint_of_half_a_record(tmp_path):
             harness.stop()
         harness.open()
         assert not differences(before, harness.dump())
+
+
+class _ReadBy(SQLiteStore):
+    """A store that knows which threads have read entries."""
+
+    readers: ClassVar[list[str]] = []
+
+    def read(self, after: int, limit: int = 10_000) -> list[LogEntry]:
+        self.readers.append(threading.current_thread().name)
+        return super().read(after, limit)
+
+    def find(self, ids: Sequence[str]) -> dict[str, LogEntry]:
+        self.readers.append(threading.current_thread().name)
+        return super().find(ids)
+
+    def numbered(self, seqs: Sequence[int]) -> list[LogEntry]:
+        self.readers.append(threading.current_thread().name)
+        return super().numbered(seqs)
+
+
+def test_windows_of_impressions_that_are_not_in_memory_end_beside_the_event_loop(tmp_path):
+    """Half an hour of traffic is more than memory holds, and most of it ends by silence."""
+    with Harness(tmp_path, store=_ReadBy, ranker={"wait": 100}) as harness:
+        harness.state.impressions._kept = 260
+        fill(harness, 400)
+        harness.rank("q1", ITEMS, "late", defer=True)
+        harness.activate("late")
+        fill(harness, 300, "f")
+        del harness.store.readers[:]
+        harness.advance(100)
+        assert (harness.info().pending, harness.info().steps) == (0, 701)
+        assert {reader.partition("_")[0] for reader in harness.store.readers} == {"driftrank-writer"}
+        assert not differences(harness.dump(), harness.dump_of_log())
 
 
 def test_windows_of_a_deleted_ranker_do_not_end_those_of_the_next_one(tmp_path):

@@ -24,7 +24,6 @@ from driftrank.serve.settings.server import ServerSettings
 from driftrank.serve.sharing.follower import Follower
 from driftrank.serve.state.changes import Change
 from driftrank.serve.state.checkpoint import CHECKPOINT
-from driftrank.serve.state.impressions import Impression
 from driftrank.serve.state.queries import QueryKey, snapshot_name
 from driftrank.serve.state.ranker import Ranker
 from driftrank.serve.state.state import State
@@ -108,15 +107,6 @@ class SharedMaintenance(Maintenance):
 
     async def end_feedback_windows(self) -> bool:
         return await super().end_feedback_windows() if self.keeper else False
-
-    async def _opened(self, ranker: Ranker, openings: list[int]) -> list[Impression]:
-        impressions = self._state.impressions
-        known = {opening: impressions.in_memory(opening) for opening in openings}
-        missing = [opening for opening, found in known.items() if found is None]
-        out = [found for found in known.values() if found is not None]
-        if missing:
-            out += await self._committer.run(impressions.fetch_opened, self._shared, missing, ranker.created)
-        return sorted(out, key=lambda impression: impression.opened_by or 0)
 
     # -- snapshots -------------------------------------------------------------------------------------------------
 

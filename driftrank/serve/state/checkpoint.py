@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, Self
 
-from msgspec import UNSET, Struct, UnsetType, field, msgpack
+from msgspec import UNSET, Raw, Struct, UnsetType, field, msgpack
 
+from driftrank.serve.log.store.base import Snapshot
 from driftrank.serve.state.arms import Arm
 from driftrank.serve.state.changes import Change
 from driftrank.serve.state.experiment import Experiment
@@ -94,10 +95,15 @@ class Checkpoint(NamedTuple):
     outdated: set[str]
     operations: list[DoneOperation]
 
-    def to_bytes(self) -> bytes:
+    def copy(self, seq: int) -> CheckpointCopy:
+        """The contents as they are now, after a record."""
+        return CheckpointCopy(seq, self._to_bytes(), {name: r.waiting.copy() for name, r in self.rankers.items()})
+
+    def _to_bytes(self) -> bytes:
+        """All but the waiting impressions."""
         rankers = {
             name: _SavedRanker(
-                r.created, r.settings, r.since, r.queries, r.impressions, r.steps, r.clicks, r.waiting.to_bytes(),
+                r.created, r.settings, r.since, r.queries, r.impressions, r.steps, r.clicks, b"",
                 r.collected, r.deferred, r.chosen, r.shared_seq or UNSET, r.withdrawn or UNSET,
                 r.sizes or UNSET, r.traffic.queries or UNSET, r.changes or UNSET,
                 r.value if r.value != r.clicks else UNSET, r.values or UNSET,
@@ -116,6 +122,22 @@ class Checkpoint(NamedTuple):
         saved = msgpack.decode(body, type=SavedCheckpoint)
         rankers = {name: _ranker(name, its) for name, its in saved.rankers.items()}
         return cls(saved.clock, rankers, {*saved.outdated}, saved.operations or [])
+
+
+class CheckpointCopy(NamedTuple):
+    """A checkpoint to be packed beside the event loop: of a million waiting impressions this takes 0.1 s."""
+
+    seq: int
+    rest: bytes  #: without the waiting impressions
+    waiting: dict[str, WaitingImpressions]  #: by ranker
+
+    def snapshot(self) -> Snapshot:
+        saved = msgpack.decode(self.rest, type=dict[str, Raw])
+        rankers = msgpack.decode(saved["rankers"], type=dict[str, dict[str, Raw]])
+        for name, waiting in self.waiting.items():
+            rankers[name]["pending"] = Raw(msgpack.encode(waiting.to_bytes()))
+        saved["rankers"] = Raw(msgpack.encode(rankers))
+        return Snapshot(CHECKPOINT, self.seq, msgpack.encode(saved))
 
 
 def _ranker(name: str, saved: _SavedRanker) -> Ranker:

@@ -15,7 +15,6 @@ from driftrank.serve.log.records import (
     ranked_id,
 )
 from driftrank.serve.log.store.base import LogEntry, Readable, StoreDamaged
-from driftrank.serve.log.store.shared import SharedStore
 
 #: impressions in memory: at most so many, of about so many bytes. One of ten candidates takes 2 kB, one of a thousand
 #: candidates of its own takes a hundred
@@ -115,44 +114,25 @@ class Impressions:
         record = decode(entries[0].body) if entries and entries[0].seq == seq else None
         return record if isinstance(record, Ranked) else None
 
-    def opened_by(self, openings: list[int], created: int) -> list[Impression]:
-        """The impressions whose feedback windows these records opened, ascending; without unreadable ones."""
-        out = []
-        at = 0
-        while at < len(openings):
-            impression = self._by_opening.get(openings[at])
-            if impression is not None:
-                out.append(impression)
-                at += 1
-                continue
-            wanted = set(openings[at : at + 1000])
-            try:
-                read = self._store.read(openings[at] - 1, 2000)
-            except StoreDamaged:
-                at += 1
-                continue
-            for entry in read:
-                if entry.seq in wanted:
-                    record = decode(entry.body)
-                    assert isinstance(record, Ranked | Activated)
-                    found = self.get(record.ranker, created, record.event_id)
-                    if found is not None:
-                        out.append(found)
-            last = read[-1].seq if read else openings[-1]
-            while at < len(openings) and openings[at] <= last:
-                at += 1
-        return out
-
-    def fetch_opened(self, store: SharedStore, openings: Sequence[int], created: int) -> list[Impression]:
-        """As :meth:`opened_by`, without those in memory; all read at once. Changes nothing."""
+    def read_opened(self, openings: Sequence[int], created: int) -> list[Impression]:
+        """The impressions whose feedback windows these records opened, from the log; without unreadable ones. Changes
+        nothing.
+        """
         out, activated = [], []
-        for entry in store.numbered(openings):
+        for entry in self._store.numbered(openings):
             record = decode(entry.body)
             if isinstance(record, Ranked):
                 out.append(Impression(entry.seq, record))
+                out[-1].delivered = True
             elif isinstance(record, Activated):
                 activated.append((record.ranker, created, record.event_id))
-        return out + [found for found in self.fetch(activated) if found is not None] if activated else out
+        return out + [found for found in self._fetch_readable(activated) if found is not None]
+
+    def _fetch_readable(self, wanted: Sequence[tuple[str, int, str]]) -> list[Impression | None]:
+        try:
+            return self.fetch(wanted) if wanted else []
+        except StoreDamaged:
+            return [found for one in wanted for found in self._fetch_readable([one])] if len(wanted) > 1 else []
 
     def in_memory(self, opening: int) -> Impression | None:
         """The impression whose feedback window a record opened, if it is in memory."""

@@ -28,6 +28,9 @@ class EmptyStore:
     def find(self, ids: Sequence[str]) -> dict[str, LogEntry]:
         return {}
 
+    def numbered(self, seqs: Sequence[int]) -> list[LogEntry]:
+        return []
+
     def get_snapshot(self, name: str) -> Snapshot | None:
         return None
 

@@ -32,7 +32,15 @@ from driftrank.serve.monitoring.metrics import Labels, Metrics
 from driftrank.serve.state import impression_fold, outcome, ranker_fold
 from driftrank.serve.state.arms import Arm
 from driftrank.serve.state.changes import CHANGES, SavedChanges, changes_of
-from driftrank.serve.state.checkpoint import CHECKPOINT, COUNTS, Checkpoint, Counts, counts_of, shared_name
+from driftrank.serve.state.checkpoint import (
+    CHECKPOINT,
+    COUNTS,
+    Checkpoint,
+    CheckpointCopy,
+    Counts,
+    counts_of,
+    shared_name,
+)
 from driftrank.serve.state.held_queries import HeldQueries
 from driftrank.serve.state.impressions import Impressions
 from driftrank.serve.state.queries import QueryKey, QueryTable
@@ -150,13 +158,10 @@ class State(StateData):
             self.changes_stored = True
         return more + self.queries.snapshots(keys, self.seq)
 
-    def checkpoint(self) -> Snapshot:
-        """A snapshot of all but the queries and the shared models."""
+    def checkpoint(self) -> CheckpointCopy:
+        """A copy of all but the queries and the shared models."""
         self._check_whole()
-        return Snapshot(CHECKPOINT, self.seq, self._checkpoint().to_bytes())
-
-    def _checkpoint(self) -> Checkpoint:
-        return Checkpoint(self.clock, self.rankers, self.outdated, self.operations)
+        return Checkpoint(self.clock, self.rankers, self.outdated, self.operations).copy(self.seq)
 
     def changed_models(self) -> list[ModelCopy]:
         """The shared models that differ from their snapshots. They belong to the checkpoint made now, and are to be

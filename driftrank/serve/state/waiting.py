@@ -4,9 +4,46 @@ from __future__ import annotations
 
 import zlib
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from itertools import chain
 
 import numpy as np
+
+#: impressions of a part
+_TOGETHER = 50_000
+
+
+class _Part:
+    """Impressions that follow each other; those that have ended stay, until all of them have."""
+
+    __slots__ = ("done", "head", "seqs", "times", "waiting")
+
+    def __init__(self, seqs: array[int], times: array[float], done: bytearray, waiting: int) -> None:
+        self.seqs, self.times, self.done = seqs, times, done
+        self.waiting = waiting
+        self.head = 0  # all before it are done
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.seqs) >= _TOGETHER
+
+    def copy(self) -> _Part:
+        # of a full part only the marks change
+        seqs, times = (self.seqs, self.times) if self.is_full else (self.seqs[:], self.times[:])
+        out = _Part(seqs, times, self.done[:], self.waiting)
+        out.head = self.head
+        return out
+
+    def find(self, seq: int) -> int:
+        """The place of an impression that waits; -1 if it does not."""
+        at = bisect_left(self.seqs, seq, self.head)
+        return at if at < len(self.seqs) and self.seqs[at] == seq and not self.done[at] else -1
+
+    def remove(self, at: int) -> None:
+        self.done[at] = 1
+        self.waiting -= 1
+        while self.head < len(self.done) and self.done[self.head]:
+            self.head += 1
 
 
 class WaitingImpressions:
@@ -24,76 +61,96 @@ class WaitingImpressions:
     """
 
     def __init__(self) -> None:
-        self._seqs = array("q")
-        self._times = array("d")
-        self._done = bytearray()
-        self._head = 0  # all before it are done
+        self._parts: list[_Part] = []  # the last one grows
+        self._firsts: list[int] = []  # the first number of each
         self._waiting = 0
 
     def __len__(self) -> int:
         return self._waiting
 
     def __contains__(self, seq: int) -> bool:
-        at = bisect_left(self._seqs, seq, self._head)
-        return at < len(self._seqs) and self._seqs[at] == seq and not self._done[at]
+        part = self._part(seq)
+        return part is not None and part.find(seq) >= 0
 
     @property
     def nbytes(self) -> int:
-        return 17 * len(self._seqs)
+        return 17 * sum(len(part.seqs) for part in self._parts)
 
     @property
     def first(self) -> int | None:
         """The smallest number."""
-        return self._seqs[self._head] if self._waiting else None
+        return self._parts[0].seqs[self._parts[0].head] if self._waiting else None
 
     def add(self, seq: int, time: float) -> None:
         """Numbers and times must ascend, as they do in the log."""
-        assert not self._seqs or seq > self._seqs[-1], "records are folded in the order of the log"
-        self._seqs.append(seq)
-        self._times.append(time)
-        self._done.append(0)
+        last = self._parts[-1] if self._parts else None
+        assert last is None or seq > last.seqs[-1], "records are folded in the order of the log"
+        if last is None or last.is_full:
+            last = self._append(_Part(array("q"), array("d"), bytearray(), 0), seq)
+        last.seqs.append(seq)
+        last.times.append(time)
+        last.done.append(0)
+        last.waiting += 1
         self._waiting += 1
 
     def remove(self, seq: int) -> bool:
         """Remove a number; True if it was there."""
-        at = bisect_left(self._seqs, seq, self._head)
-        if at == len(self._seqs) or self._seqs[at] != seq or self._done[at]:
+        part = self._part(seq)
+        at = -1 if part is None else part.find(seq)
+        if part is None or at < 0:
             return False
-        self._done[at] = 1
+        part.remove(at)
         self._waiting -= 1
-        self._advance()
+        if not part.waiting and (part.is_full or not self._waiting):
+            which = self._parts.index(part)
+            del self._parts[which], self._firsts[which]
         return True
 
     def due(self, until: float, limit: int = 1000) -> list[int]:
         """Those opened at ``until`` or before, oldest first, at most ``limit``."""
         out: list[int] = []
-        for at in range(self._head, len(self._seqs)):
-            if len(out) == limit or self._times[at] > until:
-                break
-            if not self._done[at]:
-                out.append(self._seqs[at])
+        for part in self._parts:
+            for at in range(part.head, len(part.seqs)):
+                if len(out) == limit or part.times[at] > until:
+                    return out
+                if not part.done[at]:
+                    out.append(part.seqs[at])
+        return out
+
+    def copy(self) -> WaitingImpressions:
+        """Quick, unlike ``to_bytes``."""
+        out = WaitingImpressions()
+        out._parts, out._firsts = [part.copy() for part in self._parts], self._firsts[:]
+        out._waiting = self._waiting
         return out
 
     def to_bytes(self) -> bytes:
-        rest = np.frombuffer(self._done, np.uint8)[self._head :] == 0
-        seqs = np.frombuffer(self._seqs, np.int64)[self._head :][rest] if self._waiting else np.zeros(0, np.int64)
-        times = np.frombuffer(self._times, np.float64)[self._head :][rest] if self._waiting else np.zeros(0)
-        return zlib.compress(seqs.astype("<i8").tobytes() + times.astype("<f8").tobytes(), 1)
+        """Not at the same time as changes; in pieces, so that other threads may run in between."""
+        packer, out = zlib.compressobj(1), []
+        seqs = ((np.frombuffer(part.seqs, np.int64).astype("<i8"), part) for part in self._parts)
+        times = ((np.frombuffer(part.times, np.float64).astype("<f8"), part) for part in self._parts)
+        for values, part in chain(seqs, times):
+            out.append(packer.compress(values[np.frombuffer(part.done, np.uint8) == 0].tobytes()))
+        return b"".join(out) + packer.flush()
 
     @classmethod
     def from_bytes(cls, body: bytes) -> WaitingImpressions:
         raw = zlib.decompress(body)
-        half = len(raw) // 2
-        out = cls()
-        out._seqs.frombytes(np.frombuffer(raw[:half], "<i8").astype(np.int64).tobytes())
-        out._times.frombytes(np.frombuffer(raw[half:], "<f8").astype(np.float64).tobytes())
-        out._waiting = len(out._seqs)
-        out._done = bytearray(out._waiting)
+        half, out = len(raw) // 2, cls()
+        for at in range(0, half, 8 * _TOGETHER):
+            seqs, times = array("q"), array("d")
+            seqs.frombytes(np.frombuffer(raw[at : min(half, at + 8 * _TOGETHER)], "<i8").astype(np.int64).tobytes())
+            times.frombytes(np.frombuffer(raw[half + at :][: 8 * len(seqs)], "<f8").astype(np.float64).tobytes())
+            out._append(_Part(seqs, times, bytearray(len(seqs)), len(seqs)), seqs[0])
+            out._waiting += len(seqs)
         return out
 
-    def _advance(self) -> None:
-        while self._head < len(self._done) and self._done[self._head]:
-            self._head += 1
-        if self._head > 1024 and 2 * self._head > len(self._done):
-            del self._seqs[: self._head], self._times[: self._head], self._done[: self._head]
-            self._head = 0
+    def _append(self, part: _Part, first: int) -> _Part:
+        self._parts.append(part)
+        self._firsts.append(first)
+        return part
+
+    def _part(self, seq: int) -> _Part | None:
+        """The part that may have a number."""
+        at = bisect_right(self._firsts, seq) - 1
+        return self._parts[at] if at >= 0 else None

@@ -103,7 +103,9 @@ def test_records_are_written_as_they_were(store: SQLiteStore) -> None:
 def test_snapshots_are_written_as_they_were(store: SQLiteStore) -> None:
     state = State(store, Metrics())
     state.restore()
-    assert readable("checkpoint", state.checkpoint().body) == readable("checkpoint", body(store, "checkpoint"))
+    assert readable("checkpoint", state.checkpoint().snapshot().body) == readable(
+        "checkpoint", body(store, "checkpoint")
+    )
     for name in store.snapshot_names("q/"):
         written = body(store, name)
         assert readable(name, Query.from_bytes(written).to_bytes()) == readable(name, written)

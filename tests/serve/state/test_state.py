@@ -403,7 +403,7 @@ def test_from_every_checkpoint_the_same_state(tmp_path, policy, reset):
                 state = State(store, Metrics())
                 for at, record in log[:n]:
                     state.apply(at, record)
-                checkpoint = [state.checkpoint(), *(copy.snapshot() for copy in state.changed_models())]
+                checkpoint = [copy.snapshot() for copy in (state.checkpoint(), *state.changed_models())]
                 store.put_snapshots(state.snapshots(list(state.queries.dirty)))  # evicted before
                 for at, record in log[n:later]:
                     state.apply(at, record)

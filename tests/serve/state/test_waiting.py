@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 import time
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -9,10 +10,18 @@ from hypothesis import strategies as st
 
 from driftrank.serve.state.waiting import WaitingImpressions
 
+STEPS = st.sampled_from(["add", "add", "add", "remove", "remove", "due", "copy", "save"])
 
-@given(st.lists(st.tuples(st.sampled_from(["add", "add", "remove", "due", "save"]), st.integers(0, 60)), max_size=80))
-def test_equals_a_dictionary(steps):
-    waiting, model, seq, now = WaitingImpressions(), {}, 0, 0.0
+
+@pytest.mark.parametrize("together", [1, 4, 50_000])
+@given(st.lists(st.tuples(STEPS, st.integers(0, 60)), max_size=80))
+def test_equals_a_dictionary(together, steps):
+    with patch("driftrank.serve.state.waiting._TOGETHER", together):
+        check_equals_a_dictionary(steps)
+
+
+def check_equals_a_dictionary(steps):
+    waiting, model, seq, now, copies = WaitingImpressions(), {}, 0, 0.0, []
     for what, n in steps:
         if what == "add":
             seq, now = seq + 1 + n % 3, now + n % 5
@@ -23,11 +32,16 @@ def test_equals_a_dictionary(steps):
         elif what == "due":
             limit = 1 + n % 7
             assert waiting.due(float(n), limit) == [s for s, t in model.items() if t <= n][:limit]
+        elif what == "copy":
+            copies.append((waiting.copy(), sorted(model)))
         else:
             waiting = WaitingImpressions.from_bytes(waiting.to_bytes())
         assert len(waiting) == len(model)
         assert waiting.first == min(model, default=None)
         assert [s for s in range(seq + 2) if s in waiting] == sorted(model)
+    for copy, then in copies:
+        assert (copy.due(float("inf")), copy.first) == (then, min(then, default=None))
+        assert WaitingImpressions.from_bytes(copy.to_bytes()).due(float("inf")) == then
 
 
 def test_numbers_must_ascend():

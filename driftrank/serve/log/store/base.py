@@ -181,6 +181,10 @@ class Store(ABC):
         """Those of ``ids`` that are in the log."""
 
     @abstractmethod
+    def numbered(self, seqs: Sequence[int]) -> list[LogEntry]:
+        """The entries with these numbers, ascending, without those that are gone or damaged."""
+
+    @abstractmethod
     def put_snapshots(self, snapshots: Sequence[Snapshot], gone: Sequence[str] = (), *, before: int = LAST) -> None:
         """Delete the snapshots named in ``gone`` with numbers below ``before``, then write these.
 
@@ -227,6 +231,8 @@ class Readable(Protocol):
 
     def find(self, ids: Sequence[str]) -> dict[str, LogEntry]: ...
 
+    def numbered(self, seqs: Sequence[int]) -> list[LogEntry]: ...
+
     def get_snapshot(self, name: str) -> Snapshot | None: ...
 
 
@@ -236,6 +242,7 @@ class LogOnly:
     def __init__(self, store: Store) -> None:
         self.read = store.read
         self.find = store.find
+        self.numbered = store.numbered
 
     def get_snapshot(self, name: str) -> Snapshot | None:
         return None

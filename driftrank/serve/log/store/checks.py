@@ -174,6 +174,25 @@ def check_finding(benches: Benches) -> None:
         same("all", store.find(list(log)), log)
 
 
+def check_reading_by_number(benches: Benches) -> None:
+    """Entries come in the order of their numbers; those that are gone or damaged are left out."""
+    bench = benches()
+    with bench.open() as store:
+        seqs = [seq for seq, _ in store.append([_entry(i) for i in range(5000)])]
+        same("one", store.numbered([seqs[7]]), [LogEntry(seqs[7], *_entry(7))])
+        same("in any order", [entry.seq for entry in store.numbered(seqs[::-2])], seqs[1::2])
+        same(
+            "twice, and one that never was",
+            [e.seq for e in store.numbered([seqs[3], seqs[3], seqs[-1] + 9])],
+            [seqs[3]],
+        )
+        same("nothing", store.numbered([]), [])
+        store.forget(seqs[2])
+    bench.spoil(seqs[4])
+    with bench.open() as store:
+        same("what is left", [entry.seq for entry in store.numbered(seqs[:6])], [seqs[2], seqs[3], seqs[5]])
+
+
 def check_reading_beside_writing(benches: Benches) -> None:
     """Another thread that reads meanwhile sees whole batches, without gaps, and all of them in the end."""
     with benches().open() as store:

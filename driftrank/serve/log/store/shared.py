@@ -106,10 +106,6 @@ class SharedStore(Store):
         """
 
     @abstractmethod
-    def numbered(self, seqs: Sequence[int]) -> list[LogEntry]:
-        """The entries with these numbers, ascending, without those that are gone or damaged."""
-
-    @abstractmethod
     def load(self, wanted: Sequence[Wanted], until: int) -> list[Loaded]:
         """Queries as of entry ``until``, all read at one time. A snapshot may be ahead of it: then it is too early."""
 

@@ -78,7 +78,6 @@ def check_following_up_to_an_entry(benches: SharedBenches) -> None:
         same("of others", [entry.id for entry in one.follow(own, done.base)], ["b", "c"])
         one.flush()
         same("the last one", one.last, done.settled[0][0])
-        same("by number", [entry.id for entry in one.numbered([own, done.settled[0][0], 1000])], ["a", "d"])
 
 
 def check_loading(benches: SharedBenches) -> None:

@@ -46,6 +46,7 @@ from driftrank.serve.log.store.sqlite_statements import (
     padded,
     parts,
     select_by_id,
+    select_by_number,
     upsert_snapshots,
 )
 from driftrank.serve.log.store.sqlite_wal import WalMover
@@ -207,6 +208,16 @@ class SQLiteStore(Store):
         with self._reading, self._errors():
             rows = list(self._by_id(self._reader, "seq, id, crc, body", ids))
         return {entry.id: entry for row in rows for entry in intact_entries([row], self.path)}
+
+    def numbered(self, seqs: Sequence[int]) -> list[LogEntry]:
+        rows: list[Any] = []
+        try:
+            with self._reading, self._errors():
+                for part in parts(sorted(set(seqs))):
+                    rows += self._reader.execute(select_by_number(capacity(len(part))), padded(part, 1)).fetchall()
+        except StoreDamaged:
+            return [entry for seq in sorted(set(seqs)) for entry in self.numbered([seq])] if len(seqs) > 1 else []
+        return [LogEntry(seq, id.decode(), body) for seq, id, crc, body in rows if intact(seq, id, crc, body)]
 
     def get_snapshot(self, name: str) -> Snapshot | None:
         query = "SELECT seq, crc, body FROM snapshots WHERE name = ?"

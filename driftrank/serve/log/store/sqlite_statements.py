@@ -23,9 +23,9 @@ def padded(values: Sequence[Any], width: int) -> list[Any]:
     return [*values, *[None] * (width * capacity(len(values) // width) - len(values))]
 
 
-def parts(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The names, as many at a time as a statement allows."""
-    return (names[start : start + MAX_ROWS] for start in range(0, len(names), MAX_ROWS))
+def parts(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """The values, as many at a time as a statement allows."""
+    return (values[start : start + MAX_ROWS] for start in range(0, len(values), MAX_ROWS))
 
 
 def _marks(n: int) -> str:
@@ -49,6 +49,11 @@ def upsert_snapshots(n: int) -> str:
 @cache
 def select_by_id(columns: str, n: int) -> str:
     return f"SELECT {columns} FROM log WHERE id IN ({_marks(n)})"
+
+
+@cache
+def select_by_number(n: int) -> str:
+    return f"SELECT seq, id, crc, body FROM log WHERE seq IN ({_marks(n)}) ORDER BY seq"
 
 
 @cache
