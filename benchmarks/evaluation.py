@@ -14,7 +14,7 @@ each step, in one process, and its peak memory.
 
 ``peers`` compares with Open Bandit Pipeline (obp) and VW's estimators (vw-estimators) where they define the same thing:
 the values, the root mean square error beside that of the default estimator, and the time per log. Needs
-``pip install obp vw-estimators``.
+``pip install obp vw-estimators``. Cascade-DR, the same as "published", is in obp 0.5.7, not in 0.4.1.
 
 ``replay`` shows why replay by lists is refused when users change: Thompson sampling with and without forgetting, in a
 world that changes every 5,000 lists, by itself and by replay of uniform lists; and that replay by labels agrees with a
@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import driftrank as dr  # noqa: E402
-from benchmarks.evaluation_coverage import WORLDS, World, drawn_world, generator, sampled  # noqa: E402
+from benchmarks.evaluation_coverage import CELLS, WORLDS, World, batch_of, drawn_world, generator, sampled  # noqa: E402
 from driftrank.evaluation.base import Batch, known_estimators  # noqa: E402
 from driftrank.evaluation.rows import LogRows  # noqa: E402
 from driftrank.evaluation.shadow import best_now  # noqa: E402
@@ -108,17 +108,7 @@ class Clock:
 # -- other packages ------------------------------------------------------------------------------------------------
 
 
-def batch_of(world: World) -> Batch:
-    """The rows of a target as arrays, with hazards of no click model."""
-    drawn, n = world.drawn, len(world.drawn.first)
-    wanted = np.array([world.target[QUERIES[q]] for q in drawn.query])
-    matched = np.cumprod(LISTS[drawn.number] == wanted, axis=1)
-    weight = np.column_stack([np.ones(n), matched / np.cumprod(drawn.propensities, axis=1)])
-    clicked = drawn.first[:, None] == np.arange(1, K + 1)
-    return Batch(drawn.first, weight, np.zeros((n, K)), np.ones((n, K + 1)), np.zeros(n), clicked)
-
-
-def others(batch: Batch, propensities: np.ndarray) -> Iterator[tuple[str, str, float, float]]:
+def others(batch: Batch, world: World) -> Iterator[tuple[str, str, float, float]]:
     """Package, our estimator, their value, seconds."""
     from estimators.bandits import cs, ips, snips
     from obp.ope import SlateRewardInteractionIPS, SlateStandardIPS
@@ -126,7 +116,7 @@ def others(batch: Batch, propensities: np.ndarray) -> Iterator[tuple[str, str, f
     n = len(batch.first)
     slate, position = np.repeat(np.arange(n), K), np.tile(np.arange(K), n)
     reward = batch.clicked.astype(float).ravel()
-    logging = np.cumprod(propensities, axis=1)  # probabilities of prefixes
+    logging = np.cumprod(world.drawn.propensities, axis=1)  # probabilities of prefixes
     target = (batch.weight[:, 1:] > 0).astype(float)
     for ours, make, end in (("prefix", SlateRewardInteractionIPS, "_cascade"), ("list", SlateStandardIPS, "")):
         last = slice(None) if end else slice(K - 1, K)
@@ -137,6 +127,7 @@ def others(batch: Batch, propensities: np.ndarray) -> Iterator[tuple[str, str, f
         begin = time.perf_counter()
         value = make(len_list=K).estimate_policy_value(slate_id=slate, reward=reward, position=position, **given)
         yield "obp", ours, float(value), time.perf_counter() - begin
+    yield from cascade_dr(batch, world, logging, target)
     for ours, make in (("list", ips.Estimator), ("self-normalised", snips.Estimator)):
         begin = time.perf_counter()
         estimator = make()
@@ -151,10 +142,34 @@ def others(batch: Batch, propensities: np.ndarray) -> Iterator[tuple[str, str, f
     yield "vw-estimators", "empirical-bernstein", float(low), time.perf_counter() - begin
 
 
+def cascade_dr(
+    batch: Batch, world: World, logging: np.ndarray, target: np.ndarray
+) -> Iterator[tuple[str, str, float, float]]:
+    """The same for Cascade-DR, whose click model is given for every item at every position."""
+    try:
+        from obp.ope import SlateCascadeDoublyRobust
+    except ImportError:
+        return
+    n, items = len(batch.first), LISTS[world.drawn.number]
+    above = np.cumprod(np.column_stack([np.ones(n), 1 - batch.hazard]), axis=1)[:, :-1]
+    # of the target's item, if those above are the target's; others have no weight
+    chance = above * (1 - (1 - batch.hazard) * batch.rest[:, 1:])
+    wanted = np.array([world.target[query] for query in QUERIES])[world.drawn.query]
+    shows = (wanted[:, :, None] == np.arange(L)).astype(float)
+    begin = time.perf_counter()
+    value = SlateCascadeDoublyRobust(len_list=K, n_unique_action=L).estimate_policy_value(
+        slate_id=np.repeat(np.arange(n), K), action=items.ravel(), reward=batch.clicked.astype(float).ravel(),
+        position=np.tile(np.arange(K), n), pscore_cascade=logging.ravel(),
+        evaluation_policy_pscore_cascade=target.ravel(), q_hat=(shows * chance[:, :, None]).ravel(),
+        evaluation_policy_action_dist=shows.ravel(),
+    )  # fmt: skip
+    yield "obp", "published", float(value), time.perf_counter() - begin
+
+
 def ours_of(batch: Batch) -> dict[str, tuple[float, float]]:
     """Our values, and seconds."""
     out = {}
-    for key in ("prefix", "list", "self-normalised"):
+    for key in ("prefix", "list", "self-normalised", "published"):
         begin = time.perf_counter()
         estimator = known_estimators()[key]
         value = estimator.value(estimator.columns(batch).sum(axis=0), np.array(float(len(batch.first))))
@@ -174,9 +189,9 @@ def peers(logs: int, lists: int) -> None:
         path = Path(folder) / "log.parquet"
         for _ in range(logs):
             world = sampled(rng, lists, "stationary")
-            batch, truth = batch_of(world), world.value.mean()
+            batch, truth = batch_of(world, np.arange(lists) % CELLS.buckets), world.value.mean()
             ours = ours_of(batch)
-            for package, key, value, seconds in others(batch, world.drawn.propensities):
+            for package, key, value, seconds in others(batch, world):
                 apart.setdefault((package, key), []).append((abs(value - ours[key][0]), seconds, ours[key][1]))
             write(path, world.drawn)
             for key, estimate in dr.evaluate(path, world.target, changes=0).ladder("rankings").items():

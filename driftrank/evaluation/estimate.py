@@ -21,6 +21,8 @@ INTERVALS = ("normal", "always-valid", "empirical-bernstein")
 
 #: effective lists below which there is no normal interval, and none at all
 ENOUGH, LEAST = 100, 30
+#: clicks, by the weights of lists, below which there is no normal interval; of lists without a click likewise
+CLICKS = 30
 #: the largest share of all weights that one list may have
 _LARGEST = 0.05
 #: limits of the mean weight, which is 1
@@ -108,14 +110,15 @@ def estimate(
     weights, effective, largest = scope.weights(whole), scope.effective(whole), scope.dominance(whole)
     about |= {"effective": effective, "mean_weight": weights.value}
     refused += overlap(weights, queries)
-    thin = effective < ENOUGH or largest > _LARGEST
+    found = scope.replicates(estimator)
+    clicks = effective * _rarer(found.value, how)
+    thin = effective < ENOUGH or largest > _LARGEST or not clicks >= CLICKS
     # rewards times weights that are added up
     bounded = not whole and how.objective == "any" and not how.decays
     if thin and not (bounded and effective >= LEAST and how.interval != "always-valid"):
-        refused.append(few(scope.lists, effective, largest))
+        refused.append(few(scope.lists, effective, largest, clicks))
     if refused:
         return Estimate(**about, refused=tuple(refused))
-    found = scope.replicates(estimator)
     if not math.isfinite(found.error):  # no list is left that tells of the last positions
         return Estimate(**about, refused=(few(scope.lists, effective, largest),))
     if estimator.clipped:
@@ -161,8 +164,24 @@ def overlap(weights: Replicates, queries: Sequence[str] = ()) -> list[Refusal]:
     return [Refusal("no-overlap", text)]
 
 
-def few(lists: float, effective: float, largest: float) -> Refusal:
-    """The refusal for too little evidence, with the number of lists that would do."""
+def _rarer(value: float, how: How) -> float:
+    """The share of lists with a click, or of those without if they are fewer: normal intervals need some of both."""
+    return min(value, 1 - value) if how.objective == "any" else value
+
+
+def few(lists: float, effective: float, largest: float, clicks: float = math.nan) -> Refusal:
+    """The refusal for too little evidence, with the number of lists that would do.
+
+    ``clicks``: the effective number of lists with a click, or without if these are fewer; NaN if nothing is known.
+    """
+    if clicks < CLICKS and effective >= ENOUGH and largest <= _LARGEST:
+        needs = math.ceil(lists * CLICKS / clicks) if clicks > 0 else None
+        more = f" About {needs - round(lists):,} more lists like these would do." if needs else ""
+        text = (
+            f"Only {max(clicks, 0):.0f} clicks' worth of evidence ({CLICKS} are needed, and as many lists without"
+            f" clicks): nearly all lists end in the same way.{more}"
+        )
+        return Refusal("few", text, needs)
     wanted = lists * max(ENOUGH / effective, largest / _LARGEST) if effective else None
     needs = None if wanted is None or not math.isfinite(wanted) else math.ceil(wanted)
     most = f", and one list has {largest:.0%} of all weight" if largest > _LARGEST else ""
@@ -208,16 +227,21 @@ def _by_model(
         return Estimate(**about, refused=tuple(refused), grade="D", bounds=bounds)
     found = scope.replicates(estimator)
     error = math.sqrt(found.error**2 + model.variance)
+    clicks = (_rarer(found.value, how) / error) ** 2 if error else 0.0  # as if counted: their error is their root
+    if not clicks >= CLICKS:
+        return Estimate(**about, refused=(few(scope.lists, math.inf, 0.0, clicks),), grade="D")
     kind = "normal" if how.interval == "normal" else "always-valid"
     half = error * _errors(found, scope.lists, kind, how)
     ends = _clipped((found.value, found.value - half, found.value + half), how)
     return Estimate(**about, **ends, interval=f"model, {kind}", error=error, grade="C", replicates=found)
 
 
-def _enough(scope: Scope, estimator: Estimator, window: slice) -> bool:
+def _enough(scope: Scope, estimator: Estimator, window: slice, how: How) -> bool:
     """True if a normal interval may be given in some windows."""
-    few = scope.buckets(window) < LEAST_BUCKETS
-    return not few and (not estimator.weighs or scope.effective(estimator.assumes == "A0", window) >= ENOUGH)
+    if scope.buckets(window) < LEAST_BUCKETS or not estimator.weighs:
+        return scope.buckets(window) >= LEAST_BUCKETS
+    effective = scope.effective(estimator.assumes == "A0", window)
+    return effective >= ENOUGH and effective * _rarer(scope.replicates(estimator, window).value, how) >= CLICKS
 
 
 def window_values(scope: Scope, estimator: Estimator, how: How) -> Floats:
@@ -227,7 +251,7 @@ def window_values(scope: Scope, estimator: Estimator, how: How) -> Floats:
     rows = np.full((len(scope.common["lists"]), 3), np.nan)
     for n in range(len(rows)):
         window = slice(n, n + 1)
-        if _enough(scope, estimator, window):
+        if _enough(scope, estimator, window, how):
             found = scope.replicates(estimator, window)
             rows[n] = found.value, *interval(found, float(scope.common["lists"][n].sum()), "normal", how)
     return rows
@@ -240,7 +264,7 @@ def running_values(scope: Scope, estimator: Estimator, how: How) -> Floats:
     """
     rows = []
     for window in scope.running():
-        if not _enough(scope, estimator, window):
+        if not _enough(scope, estimator, window, how):
             continue
         lists = float(scope.common["lists"][window].sum())
         found = scope.replicates(estimator, window)

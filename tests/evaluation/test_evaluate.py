@@ -520,6 +520,27 @@ def test_too_few_lists(folder: Path) -> None:
     assert some.low < value() < some.high  # type: ignore[operator]
 
 
+def test_too_few_clicks(folder: Path) -> None:
+    """Lists that suffice, and a click on one in a hundred: normal intervals would miss the truth once in six."""
+    drawn = draw(np.random.default_rng(31), N, softmax)
+    drawn.first[np.arange(N) % 60 > 0] = 4
+    found = dr.evaluate(write(folder / "rare.parquet", drawn), BEST, changes=0)["rankings"]
+    assert found.ess > 500
+    assert found.whole.interval == "empirical-bernstein"
+    assert found.difference is None
+    assert [r.code for r in found.ladder["list"].refused] == ["few"]
+    assert "clicks' worth of evidence" in found.ladder["list"].refused[0].text
+    assert found.ladder["list"].refused[0].needs > N  # type: ignore[operator]
+    always = dr.evaluate(folder / "rare.parquet", BEST, changes=0, interval="always-valid")["rankings"]
+    assert [r.code for r in always.refused] == ["few"]
+    assert always.ladder["direct"].grade in ("C", "D")
+    drawn.first[:] = 4
+    none = dr.evaluate(write(folder / "silent.parquet", drawn), BEST, changes=0)["rankings"]
+    assert none.whole.interval == "empirical-bernstein"  # and not 0 with an interval of no width
+    assert none.high > 0.01  # type: ignore[operator]
+    assert none.ladder["direct"].value is None
+
+
 def test_no_overlap(folder: Path) -> None:
     """Lists that were never shown, in one query of two."""
     half = small(folder, "half", lambda q: softmax(q) if q == 0 else fixed(q))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.evaluation.checks import LogChecks, Refusal, check_log
+from driftrank.evaluation.estimate import CLICKS, few
 from driftrank.evaluation.evaluating import common_length, evaluate
 from driftrank.evaluation.rows import LogRows
 from driftrank.experiments.advice.advice import (
@@ -180,10 +182,15 @@ class _Study:
 
     def advice(self, models: Sequence[Any]) -> Advice:
         refused = [
-            Refusal(c.code, c.text) for c in self.checks.checks if c.code == "fixed-logging" and c.passed is False
+            _with_items(Refusal(c.code, c.text), self.tables)
+            for c in self.checks.checks
+            if c.code == "fixed-logging" and c.passed is False
         ]
+        clicks = float(self.lists.sum()) * min(self.logged, 1 - self.logged)
+        if clicks < CLICKS:
+            refused.append(few(float(self.lists.sum()), math.inf, 0.0, clicks))
         if refused:
-            return self._refused([_with_items(refused[0], self.tables)], (), None, self.chosen[2].name)
+            return self._refused(refused, (), None, self.chosen[2].name)
         self.parts.note("fitting click models")
         generations = Generations.of(self.tables, self.drifts)
         worlds, checks = compared(models, generations, self.k, lambda: self.parts.done(_MODELS / len(models)))

@@ -299,6 +299,16 @@ def test_the_holdout_of_a_service_is_not_what_was_shown(tmp_path: Path) -> None:
     assert found.checks["left-out"].numbers["lists"] == {"lists of the holdout": held.sum()}
 
 
+def test_a_log_without_clicks_is_refused(log: Path, tmp_path: Path) -> None:
+    """It would be certain that nothing gains: the fit draws logs without clicks."""
+    table = pq.read_table(log)
+    none = pa.array([[]] * len(table), pa.list_(pa.int16()))
+    pq.write_table(table.drop_columns(["clicks"]).append_column("clicks", none), tmp_path / "none.parquet")
+    found = advise(tmp_path / "none.parquet", **CHEAP)
+    assert (found.gain, found.grade) == (None, None)
+    assert [(each.code, each.needs) for each in found.refused] == [("few", None)]
+
+
 def test_a_query_with_too_many_lists_is_cut(log: Path) -> None:
     [table] = read_tables(dr.logs.open_log(log), 10, 2, 500)
     assert (len(table), len(table.time)) == (500, 500)
