@@ -21,6 +21,7 @@ from driftrank.reporting.page import (
     markdown_page,
 )
 from driftrank.reporting.table import Table
+from tests.serve.page.browser import chromium, serious
 
 GRID = Grid(
     ("policy", "LowCTR"),
@@ -73,6 +74,20 @@ def test_pages(tmp_path: Path) -> None:
     assert "<title>a &lt; b</title>" in page
     assert "--width: 77rem" in page
     assert "<h1>T</h1>\n<p>x</p>" in page
+
+
+def test_axe_finds_nothing_serious_and_it_fits_a_phone(tmp_path: Path) -> None:
+    long = "driftrank leaderboard " + 20 * "--policy CascadeSWUCB "
+    wide = Plain(Table([f"column {n}" for n in range(12)], [["value of a cell"] * 12], [None] * 12))
+    blocks = [Heading("B", 1), Text("c"), Bullets(["e"]), Facts([("f", "g")]), Code(long), GRID, wide]
+    page = html_page("A", blocks, tmp_path)
+    (tmp_path / "report.html").write_text(page, "utf-8")
+    with chromium() as browser:
+        for width, scheme in ((1280, "light"), (320, "dark")):
+            shown = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+            shown.goto((tmp_path / "report.html").as_uri())
+            assert serious(shown) == []
+            assert shown.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_durations() -> None:
