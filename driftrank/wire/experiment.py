@@ -6,6 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from .common import Moment
+
 
 class ArmCounts(Struct, frozen=True):
     """Rankings of an arm that have ended, and what came of them. Pages after the first are not counted."""
@@ -46,12 +48,11 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
 
     arm: str  #: its name
     baseline: str  #: the arm that it is compared with: the holdout, or the ranker's own if there is none
-    since: str  #: when the comparison began, ISO 8601
+    since: Moment  #: when the comparison began
     lists: int  #: of all arms since then
     clicks: Interval | None = None  #: per list; null if refused
     value: Interval | None = None  #: per list, if values were given
-    #: the interval of clicks has been on one side of 0 since then, ISO 8601
-    certain_since: str | None = None
+    certain_since: Moment | None = None  #: the interval of clicks has been on one side of 0 since then
     needed: int | None = None  #: lists of all arms until the interval of clicks is 0.01 to each side
     #: few: one of the arms has fewer than 100 lists, or those of too few subjects. lost-feedback: the share of lists
     #: that were lost differs between the arms, by more than chance. pending: so does the share of those whose feedback

@@ -6,6 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from .common import Moment
+
 
 class ArmSeries(Struct, frozen=True):
     """The lists of an arm over time: a number for each time. Ends of lists count at their own times. Pages after the
@@ -52,13 +54,13 @@ class Gain(Struct, frozen=True, omit_defaults=True):
 
     arm: str  #: its name
     baseline: str  #: the arm that it is compared with
-    since: str  #: when the comparison began, ISO 8601
+    since: Moment  #: when the comparison began
     times: list[int]  #: beginnings of hours, in seconds since 1970; those with enough lists
     lists: list[int]  #: of all arms since it began
     difference: list[float]  #: of the arm to the baseline
     low: list[float]  #: of the band
     high: list[float]  #: of the band
-    certain_since: str | None = None  #: the band has been on one side of 0 since then, ISO 8601
+    certain_since: Moment | None = None  #: the band has been on one side of 0 since then
     refused: Literal["few", "lost-feedback", "pending"] | None = None  #: as in a comparison
     running: bool = True  #: false: one of the arms has no share any more
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -293,7 +294,8 @@ def test_days_and_certainty(harness: Harness):
     traffic(harness, 1000)
     first = {c.arm: c for c in experiment(harness).comparisons}
     assert first["b"].certain_since is not None
-    assert first["b"].certain_since.startswith("2024-10-04T00:")
+    assert first["b"].certain_since.isoformat().startswith("2024-10-04T00:")
+    assert msgspec.to_builtins(first["b"])["since"] == "2024-10-04T00:00:00.500000Z"
     assert first["live"].certain_since is None
     assert first["b"].needed is not None
     assert first["b"].needed > 1000

@@ -12,6 +12,7 @@ from driftrank.serve.state.after_prefix import Estimate
 from driftrank.serve.state.experiment import DayPair, Experiment, Pair, Sums
 from driftrank.serve.state.ranker import Ranker
 from driftrank.serve.state.state import State
+from driftrank.serve.times import moment
 from driftrank.wire import AfterPrefix, ArmCounts, Comparison, Day, ExperimentState, Interval
 
 #: standard errors by which the shares of lost lists may differ
@@ -38,7 +39,7 @@ def experiment_of(ranker: Ranker) -> ExperimentState:
 
 def compared(sums: Experiment, pair: Pair) -> Comparison:
     """A comparison with its intervals, unless these are refused."""
-    since, running = _iso(pair.since), not pair.until
+    since, running = moment(pair.since), not pair.until
     if pair.few:
         return Comparison(pair.arm, pair.baseline, since, pair.lists, refused="few", running=running)
     arm, baseline = sums.arms[pair.arm], sums.arms[pair.baseline]
@@ -50,7 +51,7 @@ def compared(sums: Experiment, pair: Pair) -> Comparison:
     return Comparison(
         pair.arm, pair.baseline, since, pair.lists, _interval(found),
         _interval(pair.estimate(pair.value)) if pair.value != pair.clicks else None,
-        _iso(pair.certain) if pair.side else None, pair.needed(found), running=running,
+        moment(pair.certain) if pair.side else None, pair.needed(found), running=running,
         after_prefix=_after_prefix(pair),
     )  # fmt: skip
 
@@ -69,7 +70,7 @@ def _after_prefix(pair: Pair) -> AfterPrefix | None:
 
 
 def _compared_on(number: int, day: DayPair, pair: Pair) -> Comparison:
-    since = _iso(max(pair.since, 86_400.0 * number))
+    since = moment(max(pair.since, 86_400.0 * number))
     if day.few or pair.few:
         return Comparison(day.arm, day.baseline, since, day.lists, refused="few", running=not pair.until)
     return Comparison(day.arm, day.baseline, since, day.lists, _interval(day.estimate(pair)), running=not pair.until)
@@ -111,10 +112,6 @@ def _by(sums: Experiment) -> Literal["subject", "event", "both"] | None:
     if not sums.every.lists:
         return None
     return "event" if not sums.by_subject else "subject" if sums.by_subject == sums.every.lists else "both"
-
-
-def _iso(time: float) -> str:
-    return datetime.fromtimestamp(time, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 Reading = dict[tuple[str | int, ...], float]

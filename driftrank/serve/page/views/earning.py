@@ -51,9 +51,8 @@ def _of_pair(sums: Experiment, pair: Pair) -> Earning:
         return Earning("none", text, over, lists=found.lists, arm=pair.arm)
     level = base.clicks / base.lists
     gain, low, high = (x / level for x in (found.clicks.difference, found.clicks.low, found.clicks.high))
-    since = datetime.fromisoformat(found.certain_since) if found.certain_since else None
     kind, text = _verdict(found)
-    return Earning(kind, text, over, gain, low, high, since, found.lists, found.needed, pair.arm)
+    return Earning(kind, text, over, gain, low, high, found.certain_since, found.lists, found.needed, pair.arm)
 
 
 def _verdict(found: Comparison) -> tuple[str, str]:
