@@ -263,6 +263,7 @@ def test_learning_is_not_discarded_by_accident(http: httpx.Client, ranker: Calla
     before = learn(http, url)
     problem(http.put(url, json={"holdout": 0.1}), 409, "policy='PriorRegimeTS' instead of 'CascadeUCB1'")
     problem(http.patch(url, json={"seed": 3}), 409, "seed=3 instead of 0 would discard what was learnt from 1 rankings")
+    problem(http.patch(url, json={"k": 9, "policy": "CascadeTS"}), 409, "'CascadeTS' instead of 'CascadeUCB1' would")
     problem(http.patch(f"{url}?discard=yes", json={"seed": 3}), 422, "discard")
     assert samples(http, url) == before
     http.patch(f"{url}?discard=true", json={"seed": 3}).raise_for_status()
