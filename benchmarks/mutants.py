@@ -283,6 +283,11 @@ MUTANTS = [
         "test_learner.py -k 'copy or copies'",
     ),
     Mutant(
+        "copy-shares-state", "a copy shares the state of its original",
+        "other._slots = self._slots.copy()", "other._slots, other._floats = self._slots.copy(), self._floats",
+        "test_learner.py -k 'copy or copies'",
+    ),
+    Mutant(
         "load-version", "a state of another version of the policy is read",
         'if header["version"] != policy.version:||if version != self.version:',
         'if header["version"] is None:||if version is None:',
