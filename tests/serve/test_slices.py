@@ -125,6 +125,10 @@ def test_items_come_in_pages(tmp_path: Path) -> None:
         assert [item.id for item in pages[0] + pages[1]] == [item.id for item in first.items[:800]]
 
 
+async def exported(harness: Harness) -> dict[str, bytes]:
+    return {query: state async for query, state in harness.transfer.export("default")}
+
+
 def test_long_answers_are_made_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if every slice was over at once: how often others may run does not depend on the machine then."""
     paused = 0
@@ -146,6 +150,9 @@ def test_long_answers_are_made_in_slices(tmp_path: Path, monkeypatch: pytest.Mon
         paused = 0
         assert len(harness.names()) == 1000
         assert paused >= 10, "some names of the store at a time"
+        paused = 0
+        assert len(harness.run(exported(harness))) == 1001
+        assert paused >= 1000, "some states at a time"
 
 
 def test_a_reset_and_its_undo_work_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
@@ -123,6 +122,7 @@ class Transfer:
         since, owner = found.since, found.owner
         prefix, last = snapshot_name(owner, ""), ""
         await service.maintenance.write_queries(owner)
+        slices = Slices()
         while names := await service.read(service.store.snapshot_names, prefix, last, 100):
             for last in names:
                 if service.stopping:  # half an export must not look complete
@@ -132,7 +132,8 @@ class Transfer:
                 snapshot = await service.read(service.state.queries.stored, (owner, query), since)
                 if snapshot is not None:
                     yield query, snapshot.body
-            await asyncio.sleep(0)
+                if slices.over:
+                    await slices.pause()
         self._check_same(found, since)
 
     def _check_same(self, arm: Arm, since: int) -> None:
