@@ -12,7 +12,7 @@ import numpy as np
 from driftrank.evaluation.base import Estimator, Floats
 from driftrank.evaluation.checks import LogChecks, Refusal
 from driftrank.evaluation.empirical_bernstein import empirical_bernstein_low
-from driftrank.evaluation.sequences import BUCKETS, LEAST_BUCKETS, PLANNED, mixture_width
+from driftrank.evaluation.sequences import BUCKETS, CLICKS, LEAST_BUCKETS, PLANNED, mixture_width
 from driftrank.evaluation.special import t_quantile
 from driftrank.evaluation.sums import Replicates, Scope
 
@@ -21,8 +21,6 @@ INTERVALS = ("normal", "always-valid", "empirical-bernstein")
 
 #: effective lists below which there is no normal interval, and none at all
 ENOUGH, LEAST = 100, 30
-#: clicks, by the weights of lists, below which there is no normal interval; of lists without a click likewise
-CLICKS = 30
 #: the largest share of all weights that one list may have
 _LARGEST = 0.05
 #: limits of the mean weight, which is 1

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 BUCKETS = 200
 #: of these with lists, from which on there are intervals
 LEAST_BUCKETS = 50
+#: effective lists with a click, and as many without, from which on weighted lists have a normal interval or a sequence
+CLICKS = 30
 #: terms at which a sequence is narrowest, unless another number was chosen beforehand
 PLANNED = 20_000
 

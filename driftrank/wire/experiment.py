@@ -99,5 +99,6 @@ class ShadowState(Struct, frozen=True, omit_defaults=True):
     high: float | None = None  #: of its interval
     gain: Interval | None = None  #: of the policy's lists, compared with those that were shown, list by list
     #: not-shadow: the ranker is not in mode shadow, and was not. no-propensities: it does not explore. few: fewer than
-    #: 100 effective lists. no-overlap: the policy's lists are not shown, or not as often as stated.
+    #: 100 effective lists, or 30 effective clicks. no-overlap: the policy's lists are not shown, or not as often as
+    #: stated.
     refused: Literal["not-shadow", "no-propensities", "few", "no-overlap"] | None = None

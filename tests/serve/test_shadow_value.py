@@ -28,7 +28,11 @@ def drawn(users: random.Random, n: int, wanted: str, temperature: float) -> tupl
     clicks = [place for place, item in enumerate(shown, 1) if users.random() < LIKED[item]][:1]
     instead = [] if shown == list(wanted) else list(wanted)
     ranked = Ranked("r", "q", f"e{n}", 1.0, 1, shown, "b", 0, arm="shadow", propensity=chances, instead=instead)
-    return ranked, Final("r", f"e{n}", 1.0, "feedback", clicks)
+    return ranked, ended(n, clicks)
+
+
+def ended(n: int, clicks: list[int]) -> Final:
+    return Final("r", f"e{n}", 1.0, "feedback", clicks)
 
 
 def value(wanted: str) -> float:
@@ -85,6 +89,17 @@ def test_the_truth_is_in_the_interval():
                 assert abs(sums.gain(1000).difference) < 1
         assert abs(np.mean(errors)) < 4 * np.std(errors) / np.sqrt(20)
         assert missed <= 1
+
+
+def test_rare_clicks_are_too_few():
+    """Lists that suffice do not if one in a hundred has a click."""
+    rows = [drawn(random.Random(n), n, "abc", 0.3) for n in range(400)]
+    rare = [(ranked, final if n % 100 == 0 else ended(n, [])) for n, (ranked, final) in enumerate(rows)]
+    often, seldom = folded(rows).shadow, folded(rare).shadow
+    assert often is not None
+    assert seldom is not None
+    assert seldom.effective > 100
+    assert (often.few, seldom.few) == (False, True)
 
 
 # -- the service ---------------------------------------------------------------------------------------------------

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.evaluation.checks import LogChecks, Refusal, check_log
-from driftrank.evaluation.estimate import CLICKS, few
+from driftrank.evaluation.estimate import few
 from driftrank.evaluation.evaluating import common_length, evaluate
 from driftrank.evaluation.rows import LogRows
+from driftrank.evaluation.sequences import CLICKS
 from driftrank.experiments.advice.advice import (
     REFUSED,
     STAY,

@@ -17,7 +17,7 @@ import math
 
 from msgspec import Struct, field
 
-from driftrank.evaluation.sequences import BUCKETS, bucket_error
+from driftrank.evaluation.sequences import BUCKETS, CLICKS, bucket_error
 from driftrank.serve.log.records import Final, Ranked
 from driftrank.serve.state.after_prefix import Estimate, estimate
 
@@ -90,9 +90,12 @@ class Shadow(Struct):
 
     @property
     def few(self) -> bool:
-        """True if there are too few lists for an interval, or one has too much weight."""
-        heavy = self.largest > _LARGEST * math.fsum(self.weights)
-        return self.effective < _ENOUGH or sum(map(bool, self.counts)) < _BUCKETS or heavy
+        """True if there are too few lists or clicks for an interval, or one list has too much weight."""
+        if self.effective < _ENOUGH or sum(map(bool, self.counts)) < _BUCKETS:
+            return True
+        value = math.fsum(self.values) / self.lists
+        rare = self.effective * min(value, 1.0 - value) < CLICKS
+        return rare or self.largest > _LARGEST * math.fsum(self.weights)
 
     @property
     def apart(self) -> bool:
