@@ -20,15 +20,15 @@ from driftrank.cli.app import run
 from driftrank.serve.access.keys import hashed, is_hash, new_key
 from driftrank.serve.settings.server import ServerSettings
 from driftrank.wire import RankerSettings
+from tests.serve.running import OUTSIDE
 
 ROOT = Path(__file__).parents[2]
-WITHOUT = {name: value for name, value in os.environ.items() if not name.startswith("DRIFTRANK_")}
 
 
 @pytest.fixture(autouse=True)
 def _isolated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Unset the variables of driftrank; restore the loggers."""
-    for name in os.environ.keys() - WITHOUT.keys():
+    for name in os.environ.keys() - OUTSIDE.keys():
         monkeypatch.delenv(name)
     names = ["", "driftrank", "uvicorn", "uvicorn.error", "uvicorn.access"]
     before = [(logger, logger.handlers[:], logger.level) for logger in map(logging.getLogger, names)]
@@ -52,7 +52,7 @@ def serving(folder: Path, *options: str, **variables: str) -> Iterator[tuple[str
     """Start a server in a process of its own; gives its URL and the process."""
     command = [sys.executable, "-m", "driftrank", "serve", "--port", "0", *options]
     process = subprocess.Popen(
-        command, cwd=folder, env={**WITHOUT, "PYTHONPATH": str(ROOT), **variables}, text=True, stdout=subprocess.PIPE,
+        command, cwd=folder, env={**OUTSIDE, **variables}, text=True, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )  # fmt: skip
     try:
@@ -146,7 +146,7 @@ def test_file_that_is_not_a_store(capsys: pytest.CaptureFixture[str], tmp_path: 
 @pytest.mark.parametrize(("command", "missing", "extra"), [("serve", "uvicorn", "serve"), ("drive", "httpx", "client")])
 def test_missing_packages_are_named(command: str, missing: str, extra: str) -> None:
     code = f"import sys; sys.modules['{missing}'] = None; from driftrank.cli import main; main(['{command}'])"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=WITHOUT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=OUTSIDE, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr == f"driftrank {command}: needs {missing}: pip install 'driftrank[{extra}]'\n"
 
@@ -170,7 +170,7 @@ def test_key_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_key_needs_no_packages_of_the_server() -> None:
     code = "import sys\nfor name in ('starlette', 'msgspec', 'uvicorn'): sys.modules[name] = None\n"
     code += "from driftrank.cli import main; main(['key'])"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=WITHOUT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=OUTSIDE, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 

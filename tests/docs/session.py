@@ -29,6 +29,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from scripts.docs.remembering import Remembering
+from tests.serve.running import OUTSIDE
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -67,10 +68,8 @@ class Session:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        outside = {name: value for name, value in os.environ.items() if not name.startswith("DRIFTRANK_")}
-        self._environment = outside | {
+        self._environment = OUTSIDE | {
             "PATH": os.pathsep.join((str(self._bin), os.environ["PATH"])),
-            "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
             "DRIFTRANK_PORT": str(self.port),
             "SESSION": str(folder),
             "MPLBACKEND": "agg",

@@ -15,8 +15,12 @@ from typing import Self
 from tests.forked import ForkedProcess
 
 ROOT = Path(__file__).parents[2]
-#: the environment of a server: without any settings
-OUTSIDE = {name: value for name, value in os.environ.items() if not name.startswith("DRIFTRANK_")}
+#: the environment of a server: without any settings, but with the kernels of the tests
+OUTSIDE = {
+    name: value
+    for name, value in os.environ.items()
+    if not name.startswith("DRIFTRANK_") or name == "DRIFTRANK_CACHE_DIR"
+}
 OUTSIDE["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
 
 
