@@ -30,6 +30,7 @@ def test_rows_without_lists(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert run(convert) == 0
     assert run(["fit", log, "--model", "all", "--out", str(models)]) == 0
     assert len(load(models, "PBM").models["q"].examination) == 2  # type: ignore[attr-defined]
+    assert "Not compared: that takes whole lists" in capsys.readouterr().out
     assert run(["fit", log, "--model", "CM", "--out", str(models)]) == 2
     assert "which would be lost" in capsys.readouterr().err
     assert run(["fit", log, "--model", "CM", "--overwrite", "--out", str(models)]) == 2

@@ -92,6 +92,16 @@ def test_bad_lines(bad: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert printed.err.count("\n") == 1
 
 
+@pytest.mark.filterwarnings("default::driftrank.logs.bad_lines.BadLines")
+def test_lines_and_clicks_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("query,time,ranking,clicks\nq,1,a b,3 1 1\nq,noon,a b,1\n")
+    assert run(["log", "check", str(path)]) == 1
+    printed = capsys.readouterr().out
+    assert printed.endswith("1 line and 1 click cannot be used\n")
+    assert ["repeated", "clicks", "1"] in [line.split() for line in printed.splitlines()]
+
+
 def test_stopping_leaves_what_was_there(bad: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "log.parquet"
     out.write_text("of before")
