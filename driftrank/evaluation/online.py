@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftrank.evaluation.checks import LogChecks, Refusal
-from driftrank.evaluation.estimate import ENOUGH, Estimate, How
+from driftrank.evaluation.estimate import ENOUGH, Estimate, How, few
 from driftrank.evaluation.rows import LogRows
+from driftrank.evaluation.sequences import CLICKS
 from driftrank.evaluation.shadow import Learners, LoggedList, in_order
 from driftrank.evaluation.special import normal_quantile
 from driftrank.kernels.rng import derive, run_key, uniform
@@ -184,9 +185,11 @@ def by_lists(rows: LogRows, policy: Policy, checks: LogChecks, how: How, seed: i
     if m < ENOUGH:
         needs = math.ceil(rows.lists * ENOUGH / m) if m else None
         refused.append(Refusal("few", f"Only {m} lists are those of the policy; {ENOUGH} are needed.", needs))
+    mean = float(np.mean(rewards)) if rewards else 0.0
+    if m >= ENOUGH and m * min(mean, 1 - mean) < CLICKS:
+        refused.append(few(rows.lists, float(m), 0.0, m * min(mean, 1 - mean)))
     if refused:
         return Replayed(Estimate(**about, refused=tuple(refused)), "")
-    mean = float(np.mean(rewards))
     error = math.sqrt(mean * (1 - mean) / m)
     half = normal_quantile(how.level) * error
     about |= {"value": mean, "low": max(mean - half, 0.0), "high": min(mean + half, 1.0), "error": error}

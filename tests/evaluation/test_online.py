@@ -91,6 +91,10 @@ def test_refusals(folder: Path, log: Path) -> None:
     assert [refusal.code for refusal in few.refused] == ["few"]
     assert few.refused[0].needs is not None
     assert few.refused[0].needs > 4000
+    drawn = draw(np.random.default_rng(6), 2000, uniform)
+    drawn.first[:] = 4
+    silent = dr.evaluate(write(folder / "silent.parquet", drawn), POLICY, value_of="online", replay="lists", k=1)
+    assert [refusal.code for refusal in silent[POLICY].refused] == ["few"]  # and not 0 with an interval of no width
     changed = write(folder / "changed.parquet", draw(np.random.default_rng(4), 6000, uniform, change=3000))
     found = dr.evaluate(changed, POLICY, value_of="online", replay="lists", k=1)[POLICY]
     assert [refusal.code for refusal in found.refused] == ["replay-under-change"]
