@@ -105,14 +105,22 @@ class Cluster:
 
     def signal(self, number: int) -> None:
         """To all its processes."""
-        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
-        for process in (self._process.pid, *map(int, children)):
+        for process in self._processes():
             os.kill(process, number)
 
+    def _processes(self) -> list[int]:
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        return [self._process.pid, *map(int, children)]
+
     def kill(self) -> None:
-        """With SIGKILL, and all of it."""
-        self.signal(signal.SIGKILL)
+        """With SIGKILL, and all of it: it could not be started again before the last of its processes has ended."""
+        self._process.send_signal(signal.SIGSTOP)  # it makes no more of them
+        processes = self._processes()
+        for process in processes:
+            os.kill(process, signal.SIGKILL)
         self._process.wait()
+        while any(map(_runs, processes)):
+            time.sleep(0.01)
 
     def stop(self) -> None:
         if self._process.poll() is None:
@@ -121,6 +129,13 @@ class Cluster:
                 self._process.wait(20)
             except subprocess.TimeoutExpired:
                 self.kill()
+
+
+def _runs(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def free_port() -> int:
