@@ -433,7 +433,7 @@ MUTANTS = [
     ),
     Mutant(
         "waiting-due", "a list is due a moment too late",
-        "self._times[at] > until", "self._times[at] >= until",
+        "part.times[at] > until", "part.times[at] >= until",
         "serve/test_pending.py|state/test_waiting.py",
     ),
     Mutant(

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from driftrank.serve.log.committer import Committer, NewRecord, QueueFull, Settled
-from driftrank.serve.log.records import Ranked, decode
-from driftrank.serve.log.store.base import LogEntry, Store, StoreError, StoreUnknown
+from driftrank.serve.log.store.base import Store, StoreError, StoreUnknown
 from driftrank.serve.log.store.shared import Node, SharedStore
 from driftrank.serve.maintenance import Maintenance
 from driftrank.serve.monitoring.metrics import Metrics
@@ -167,11 +166,10 @@ class ServiceCore:
         """Impressions by their records, ascending; without those that the log has forgotten."""
         known = {seq: self.state.impressions.in_memory(seq) for seq in records}
         missing = [seq for seq, found in known.items() if found is None]
-        entries: list[LogEntry] = await self._committer.run(self.store.numbered, missing) if missing else []
-        ranked = [record for entry in entries if isinstance(record := decode(entry.body), Ranked)]
-        read = await self.impressions(ranker, [record.event_id for record in ranked])
-        found = {it.seq: it for it in (*known.values(), *read.values()) if it is not None}
-        return [found[seq] for seq in records if seq in found]
+        if missing:
+            read = await self._committer.run(self.state.impressions.read_ranked, missing, ranker.created)
+            known |= {it.seq: it for it in read}
+        return [found for found in known.values() if found is not None]
 
     async def read(self, work: Callable[..., Any], *args: Any) -> Any:
         """Call a method that reads the store; one in a database is read beside the event loop."""

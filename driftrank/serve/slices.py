@@ -12,8 +12,9 @@ SLICE = 0.005
 class Slices:
     """The slices of one piece of work."""
 
-    def __init__(self) -> None:
-        self._end = perf_counter() + SLICE
+    def __init__(self, seconds: float | None = None) -> None:
+        self._seconds = SLICE if seconds is None else seconds
+        self._end = perf_counter() + self._seconds
 
     @property
     def over(self) -> bool:
@@ -23,4 +24,4 @@ class Slices:
     async def pause(self) -> None:
         """Let others run, then begin the next slice."""
         await asyncio.sleep(0)
-        self._end = perf_counter() + SLICE
+        self._end = perf_counter() + self._seconds

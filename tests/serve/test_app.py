@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import random
 import re
 import signal
@@ -12,7 +14,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+import uvicorn
 
+from driftrank.serve.app import _Server
 from driftrank.serve.http.listener import open_listener
 from driftrank.serve.settings.server import ServerSettings
 from tests.quick import others_are_slow
@@ -180,3 +184,21 @@ def test_addresses_that_cannot_be_used() -> None:
         open_listener(ServerSettings(host="no.such.host.invalid"))
     with pytest.raises(ValueError, match=r"host='a\.\.b': "):
         open_listener(ServerSettings(host="a..b"))
+
+
+def test_objects_do_not_stay_young() -> None:
+    """If they did, the collection of all impressions in memory would stop the service for a tenth of a second."""
+    server = _Server(uvicorn.Config("none:none"), None, None)  # type: ignore[arg-type]
+    gc.disable()
+    try:
+        made = [[n] for n in range(1000)]
+        assert young(made) == 1000
+        asyncio.run(server.on_tick(1))
+        assert young(made) == 0
+    finally:
+        gc.enable()
+
+
+def young(made: list[list[int]]) -> int:
+    known = {id(one) for generation in (0, 1) for one in gc.get_objects(generation)}
+    return sum(id(one) in known for one in made)

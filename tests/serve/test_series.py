@@ -73,7 +73,10 @@ def test_lists_of_a_query_survive_a_restart(tmp_path: Path) -> None:
         assert sum(sum(item.shown) for item in found.items) == 3 * LATEST
         assert {len(item.shown) for item in found.items} == {16}
         harness.restart()
+        memory = harness.state.impressions
+        before = memory.nbytes
         assert harness.run(query_lists(harness.service, "default", "q", 1000)) == found
+        assert memory.nbytes == before  # those who look displace no impression that clicks will ask for
         harness.reset("q")
         with harness.refused(404, "no such query"):
             harness.run(query_lists(harness.service, "default", "q", 10))

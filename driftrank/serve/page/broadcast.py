@@ -74,8 +74,8 @@ class Broadcaster:
     """Sends live regions to open pages. ``render`` returns those of a page, with what others of the same round have
     computed; ``most`` is the limit of open pages.
 
-    Rendering takes place at most once a second, only while somebody looks, and takes at most 2% of the time: the more
-    different pages are open, the less often they change.
+    A page is rendered at most once a second, only while somebody looks, and rendering takes at most 2% of the time, in
+    even distances: the more different pages are open, the less often they change.
     """
 
     def __init__(
@@ -151,13 +151,12 @@ class Broadcaster:
     async def _broadcast(self) -> None:
         """Render all topics, again and again, until nobody listens."""
         while self._listeners:
-            busy, round_ = 0.0, Round()
+            next_at, round_ = monotonic() + INTERVAL, Round()
             for topic in list(self._listeners):
                 began = thread_time()  # not that of other processes, if the machine is busy
                 await self._update(topic, round_)
-                busy += thread_time() - began
-                await asyncio.sleep(0)  # requests come first
-            await self._rest(max(INTERVAL, _SHARE * busy))
+                await self._rest(_SHARE * (thread_time() - began))
+            await self._rest(next_at - monotonic())
 
     async def _rest(self, seconds: float) -> None:
         """Wait, and end those that must not go on."""
@@ -187,8 +186,9 @@ class Broadcaster:
         changed = {name: html for name, html in regions.items() if before.get(name) != html}
         if topic in self._listeners:
             self._sent[topic] = regions
-            for listener in self._listeners[topic]:
+            for listener in list(self._listeners[topic]):
                 listener.offer(changed)
+                await asyncio.sleep(0)  # it is sent now: requests do not wait until all have it
         self._report(topic, "")
 
     def _report(self, topic: Topic, fault: str) -> None:

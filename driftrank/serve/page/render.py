@@ -17,6 +17,8 @@ from driftrank.serve.page import charts
 from driftrank.serve.page.broadcast import Regions
 from driftrank.serve.slices import Slices
 
+#: seconds that requests wait for a page at most
+_SLICE = 0.001
 #: blocks of templates that are kept current begin with this
 _LIVE = "live_"
 #: files of the page, with their types
@@ -58,7 +60,7 @@ async def regions(template: str, context: dict[str, Any]) -> Regions:
 
 async def _joined(pieces: Iterable[str]) -> str:
     """A text that takes long to make: requests are answered meanwhile."""
-    out, slices = [], Slices()
+    out, slices = [], Slices(_SLICE)
     for piece in pieces:
         out.append(piece)
         if slices.over:

@@ -128,6 +128,12 @@ class Impressions:
                 activated.append((record.ranker, created, record.event_id))
         return out + [found for found in self._fetch_readable(activated) if found is not None]
 
+    def read_ranked(self, records: Sequence[int], created: int) -> list[Impression]:
+        """The impressions of these records, from the log; without unreadable ones. Changes nothing."""
+        found = (decode(entry.body) for entry in self._store.numbered(records))
+        wanted = [(it.ranker, created, it.event_id) for it in found if isinstance(it, Ranked)]
+        return [found for found in self._fetch_readable(wanted) if found is not None]
+
     def _fetch_readable(self, wanted: Sequence[tuple[str, int, str]]) -> list[Impression | None]:
         try:
             return self.fetch(wanted) if wanted else []

@@ -4,6 +4,7 @@ tip.className = "tip";
 tip.hidden = true;
 tip.setAttribute("aria-hidden", "true");
 document.body.append(tip);
+let pointer = null; // its place
 
 /** The point of a path that is nearest to a place from 0 to 1000. */
 function nearest(path, x) {
@@ -14,12 +15,13 @@ function nearest(path, x) {
   return best;
 }
 
-function show(event) {
-  const svg = event.target.closest?.("svg[data-top]");
+/** Show the values at the pointer, which is over an element. */
+function show(element) {
+  const svg = element?.closest?.("svg[data-top]");
   if (!svg) { tip.hidden = true; return; }
   const box = svg.getBoundingClientRect();
   const { begin, end, top, bottom } = Object.fromEntries(Object.entries(svg.dataset).map(([k, v]) => [k, Number(v)]));
-  const x = ((event.clientX - box.left) / box.width) * 1000;
+  const x = ((pointer.x - box.left) / box.width) * 1000;
   const rows = [...svg.querySelectorAll("path.line")].map((path) => {
     const at = nearest(path, x);
     if (!at || Math.abs(at.x - x) > 60) return null;
@@ -32,10 +34,17 @@ function show(event) {
   when.textContent = new Date((begin + (x / 1000) * (end - begin)) * 1000).toLocaleString();
   tip.replaceChildren(when, ...rows);
   tip.hidden = !rows.length;
-  tip.style.left = `${Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8)}px`;
-  tip.style.top = `${Math.max(8, event.clientY - tip.offsetHeight - 10)}px`;
+  tip.style.left = `${Math.min(pointer.x + 14, innerWidth - tip.offsetWidth - 8)}px`;
+  tip.style.top = `${Math.max(8, pointer.y - tip.offsetHeight - 10)}px`;
 }
 
-document.addEventListener("pointermove", show);
-document.addEventListener("pointerdown", show);
-document.addEventListener("pointerleave", () => { tip.hidden = true; });
+function moved(event) {
+  pointer = { x: event.clientX, y: event.clientY };
+  show(event.target);
+}
+
+document.addEventListener("pointermove", moved);
+document.addEventListener("pointerdown", moved);
+document.addEventListener("pointerleave", () => { pointer = null; tip.hidden = true; });
+// a pointer that rests over a chart shows what this has become
+document.addEventListener("updated", () => { if (pointer) show(document.elementFromPoint(pointer.x, pointer.y)); });

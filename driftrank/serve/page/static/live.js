@@ -40,6 +40,7 @@ function update(regions) {
     if (focus) focusAgain(region, focus);
   }
   document.body.dataset.updates = Number(document.body.dataset.updates || 0) + 1;
+  document.dispatchEvent(new Event("updated"));
 }
 
 function listen() {
