@@ -620,8 +620,8 @@ def keeps_learning(policy: Policy, k: int, more: int, horizon: int | None) -> bo
     """True if learners that show up to ``k`` items can show more, and continue with what they have learnt: the state of
     one that is widened before it begins is that of one that begins so.
     """
-    narrow, wide = (policy.start(range(more), K, horizon=horizon, slots=more) for K in (k, more))
     try:
+        narrow, wide = (policy.start(range(more), K, horizon=horizon, slots=more) for K in (k, more))
         widened = narrow.resized(more)
     except ValueError:
         return False

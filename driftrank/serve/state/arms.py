@@ -56,12 +56,14 @@ class Arm:
         self.item_retention = seconds("forget_items", settings.forget_items)
 
     def costs(self, settings: RankerSettings) -> list[str]:
-        """The changed settings with which it has to begin again. k does not count, unless the policy's state is another
-        one with more positions.
+        """The changed settings with which it has to begin again. k counts only alone, and only if the policy's state is
+        another one with more positions.
         """
         changed = [name for name in _RESTART if getattr(self.settings, name) != getattr(settings, name)]
-        k, after = self.settings.k, settings.k
-        if "k" in changed and (after < k or keeps_learning(self.policy, k, after, settings.horizon)):
+        if changed == ["k"]:
+            k, after = self.settings.k, settings.k
+            return [] if after < k or keeps_learning(self.policy, k, after, settings.horizon) else changed
+        if "k" in changed:
             changed.remove("k")
         return changed
 

@@ -161,3 +161,8 @@ def test_a_learner_that_shows_more(name):
     assert learner.to_bytes() == before
     with pytest.raises(ValueError, match="k=1"):
         learner.resized(1)
+
+
+def test_learners_that_cannot_be_that_large_do_not_go_on_learning() -> None:
+    assert not keeps_learning(dr.CascadeLinUCB(), 3, 1000, None)  # so many items are not told apart without features
+    assert not keeps_learning(dr.BatchRank(), 2, 4, None)  # it has no horizon
