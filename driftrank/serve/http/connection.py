@@ -16,8 +16,8 @@ from driftrank.serve.settings.server import ServerSettings
 
 #: seconds between two searches for connections whose time is over
 _SWEEP = 0.5
-#: seconds without reading after which a connection may give way to others
-_STALLED = 1.0
+#: seconds without reading after which a connection gives way before idle ones do
+_STALLED = 0.2
 #: requests that may wait for the answers to earlier ones of their connection. A request of 20 bytes takes 3 kB then
 _PIPELINED = 100
 #: bytes parsed before these are counted
@@ -28,8 +28,9 @@ class Connections:
     """All connections of a server. ``settings`` returns the current settings, which may be loaded again.
 
     At the limit of their number, the one that has owed a request for longest gives way to a new one, then the one whose
-    client has not read for longest, then the one that is idle for longest: clients that open many and send or read
-    nothing do not lock others out. A connection is in one of ``owing``, ``unread`` and ``idle``, or works on a request.
+    client has not read for longest, then the one that is idle for longest, then one whose client has just stopped to
+    read: clients that open many and send or read nothing do not lock others out. A connection is in one of ``owing``,
+    ``unread`` and ``idle``, or works on a request.
     """
 
     def __init__(self, settings: Callable[[], ServerSettings], metrics: Metrics) -> None:
@@ -53,17 +54,18 @@ class Connections:
     def admit(self, new: Connection) -> bool:
         """Add a connection; False if there are too many, all with a request in progress."""
         if len(self.open) >= self.settings().max_connections:
-            oldest = next(iter(self.owing), None) or self._stalled(new.loop.time()) or next(iter(self.idle), None)
+            stalled = self._stalled(new.loop.time())
+            oldest = next((c for some in (self.owing, stalled, self.idle, self.unread) for c in some), None)
             if oldest is None:
                 return False
             oldest.end("too_many")
         self.open.add(new)
         return True
 
-    def _stalled(self, now: float) -> Connection | None:
-        """The connection whose client has not read for longest."""
+    def _stalled(self, now: float) -> list[Connection]:
+        """The connection whose client has not read for longest, if that is long."""
         oldest = next(iter(self.unread), None)
-        return None if oldest is None or self.unread[oldest][0] + _STALLED > now else oldest
+        return [] if oldest is None or self.unread[oldest][0] + _STALLED > now else [oldest]
 
     def discard(self, gone: Connection) -> None:
         self.open.discard(gone)

@@ -8,10 +8,13 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
 
+from driftrank.serve.http.connection import Connections
+from driftrank.serve.monitoring.metrics import Metrics
 from tests.serve.running import Running
 
 CHEAP = {"DRIFTRANK_RANKERS__DEFAULT__POLICY": "CascadeUCB1"}
@@ -224,6 +227,34 @@ def test_answers_that_nobody_reads_do_not_lock_others_out(limited: Running) -> N
             assert httpx.get(f"{limited.url}/v1/rankers").status_code == 200
         many.enter_context(unread(limited, 60))
         assert httpx.get(f"{limited.url}/v1/rankers").status_code == 200
+
+
+def test_who_gives_way_to_a_new_connection() -> None:
+    """Those that read nothing, also if they began a moment ago, before a new one is refused."""
+    limits = SimpleNamespace(max_connections=4)
+    connections = Connections(lambda: limits, Metrics())  # type: ignore[arg-type, return-value]
+    ended = []
+
+    class Open:
+        loop = SimpleNamespace(time=lambda: 10.0)
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+            assert connections.admit(self)  # type: ignore[arg-type]
+
+        def end(self, why: str) -> None:
+            ended.append(self.name)
+            connections.discard(self)  # type: ignore[arg-type]
+
+    now, idle, long_ago, owing = map(Open, ["stopped to read", "idle", "stopped long ago", "owing"])
+    connections.unread |= {long_ago: (9.5, 1), now: (9.9, 1)}  # type: ignore[dict-item]
+    connections.idle[idle] = None  # type: ignore[index]
+    connections.owing[owing] = 12.0  # type: ignore[index]
+    for _ in range(4):
+        Open("works")
+    assert ended == ["owing", "stopped long ago", "idle", "stopped to read"]
+    with pytest.raises(AssertionError):
+        Open("one too many")
 
 
 def test_requests_without_end_in_advance_end_their_connection(limited: Running) -> None:
