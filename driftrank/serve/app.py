@@ -40,6 +40,8 @@ from driftrank.serve.settings.server import ServerSettings, reloaded
 _log = logging.getLogger("driftrank.serve")
 #: seconds that requests have to finish when the server is asked to stop
 _GRACE = 10
+#: ticks of 0.1 s between two collections of all objects, without which garbage that was not found young would stay
+_ALL_OBJECTS = 3_000
 #: files besides connections: the store, the log, the event loop
 _OTHER_FILES = 64
 
@@ -219,7 +221,7 @@ class _Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         # while as many objects die as are made, Python collects none of the young ones: those of 20,000 impressions in
         # memory are all young in the end, and the next collection takes 0.1 s
-        gc.collect(1)
+        gc.collect(1 if counter % _ALL_OBJECTS else 2)
         return await super().on_tick(counter)
 
     @contextlib.contextmanager
