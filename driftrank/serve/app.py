@@ -286,7 +286,7 @@ class _Server(uvicorn.Server):
         self.force_exit = True
 
     def _close(self) -> None:
-        self.service.stopping = True
+        self.service.hurry()
         self.should_exit = True
         self.open.set()
 

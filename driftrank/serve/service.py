@@ -30,6 +30,8 @@ from driftrank.serve.state.version import VERSION
 from driftrank.wire import ENCODER, RankerSettings
 
 _log = logging.getLogger("driftrank.serve")
+#: seconds that a database has to answer when the service stops
+_LAST_WAIT = 5.0
 
 
 class StartReplay(NamedTuple):
@@ -126,8 +128,15 @@ class Service(ServiceCore):
         await self._set_rankers(changed)
         self.settings = self.maintenance.settings = settings
 
+    def hurry(self) -> None:
+        """End long answers, and do not wait for a database that does not answer: it is about to stop."""
+        self.stopping = True
+        if self._follower is not None:
+            self._follower.hurry(_LAST_WAIT)
+
     async def stop(self) -> None:
         """Write a checkpoint, so that the next start is quick, and close the store."""
+        self.hurry()
         self.ready = self.starting = False
         await self.maintenance.stop()
         await self._committer.close()

@@ -11,6 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from driftrank.serve.log.records import Final, decode
+from driftrank.serve.log.store.postgres import PostgresStore
 from tests.postgres import Cluster, binaries
 from tests.serve.running import Running
 
@@ -67,3 +69,33 @@ def test_a_node_reports_a_database_that_hangs_and_one_that_is_dead(tmp_path: Pat
             assert time.monotonic() < end
             time.sleep(0.05)
         assert client.post(f"{path}/feedback", json={"event_id": "e", "clicks": ["a"]}).json()["outcome"] == "counted"
+
+
+def test_a_node_that_is_told_to_stop_does_not_wait_for_a_database_that_hangs(postgres: Cluster, tmp_path: Path) -> None:
+    path, url = "/v1/rankers/default", postgres.url()
+    with (
+        Running(tmp_path, "--store", url, **QUICK) as node,
+        httpx.Client(base_url=node.url, timeout=60) as client,
+        ThreadPoolExecutor(1) as pool,
+    ):
+
+        def click(event: str) -> httpx.Response:
+            return client.post(f"{path}/feedback", json={"event_id": event, "clicks": ["a"]})
+
+        for event in ("acknowledged", "in doubt"):
+            body = {"query": "q", "items": ["a", "b"], "event_id": event}
+            client.post(f"{path}/rank", json=body).raise_for_status()
+        assert click("acknowledged").json()["outcome"] == "counted"
+        postgres.signal(signal.SIGSTOP)
+        try:
+            doubtful = pool.submit(click, "in doubt")
+            while not _metrics(client)["driftrank_commit_queue_length"]:
+                time.sleep(0.05)
+            assert node.stop() == 0
+            assert doubtful.result().status_code == 503
+        finally:
+            postgres.signal(signal.SIGCONT)
+        assert "Traceback" not in node.log
+    with PostgresStore(url) as store:
+        ends = [record for record in map(decode, (it.body for it in store.read(0))) if isinstance(record, Final)]
+    assert "acknowledged" in [end.event_id for end in ends]

@@ -194,10 +194,14 @@ class Follower(Committer):
         self.at = monotonic()
         self._tasks = [asyncio.create_task(self._go()), asyncio.create_task(self._watch())]
 
+    def hurry(self, seconds: float) -> None:
+        """Wait no longer than this for a database that does not answer: it is about to be closed."""
+        self._log.closing = True
+        self._shared.hurry(seconds)
+
     async def close(self) -> None:
         while self._tasks and not self._tasks[0].done() and (self._busy or self._waiting):
             await asyncio.sleep(0.001)
-        self._log.closing = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

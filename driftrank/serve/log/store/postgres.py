@@ -477,6 +477,10 @@ class PostgresStore(SharedStore):
                 self._mark, self.last = None, self._value(connection, SELECT_LAST)
                 raise LogCut(f"{self.address}: the log was cut: entry {seq}, read before, is gone")
 
+    def hurry(self, seconds: float) -> None:
+        for link in (self._writer, self._reader):
+            link.hurry(seconds)
+
     def close(self) -> None:
         self._reader.close()
         self._writer.close()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import os
 import re
+import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -89,62 +93,91 @@ class Link:
         self._connected = connected
         self._connection: Connection[Any] | None = None
         self._lock = threading.RLock()
-        self._closed = False
+        self._closing = threading.Lock()  # of the connection, which another thread may cut
+        self._since = math.inf  # when the call in progress began
+        self._closed = threading.Event()
+        self._hurried = False
         self._unreplicated = False
 
     def run(self, work: Callable[[Connection[Any]], T]) -> T:
         """Call ``work`` with the connection, again after a loss. Raises :class:`StoreUnknown` if that lasts."""
+        with self._lock:
+            if self._closed.is_set():
+                raise StoreError(f"{self.address}: the store is closed")
+            self._since = time.monotonic()
+            try:
+                return self._persist(work)
+            finally:
+                self._since = math.inf
+
+    def _persist(self, work: Callable[[Connection[Any]], T]) -> T:
         import psycopg
 
-        with self._lock:
-            end, pause = time.monotonic() + self._patience, 0.02
-            while True:
-                if self._closed:
-                    raise StoreError(f"{self.address}: the store is closed")
-                try:
-                    if self._connection is None:
-                        self._connect()
-                    assert self._connection is not None
-                    self._unreplicated = False
-                    result = work(self._connection)
-                    if self._unreplicated:
-                        raise psycopg.OperationalError("the wait for the standby was cancelled")
-                    return result
-                except psycopg.Error as error:
-                    if not (self._unreplicated or self._is_lost(error)):
-                        raise self._meaning(error) from error
-                    self.lost += 1
-                    self._disconnect()
-                    if time.monotonic() + pause > end:
-                        raise StoreUnknown(f"{self.address}: cannot be reached: {_line(error)}") from error
-                except BaseException:
-                    self._disconnect()  # in the middle of something
-                    raise
-                time.sleep(pause)
-                pause = min(0.5, 2 * pause)
+        end, pause = time.monotonic() + self._patience, 0.02
+        while True:
+            try:
+                if self._connection is None:
+                    self._connect()
+                assert self._connection is not None
+                self._unreplicated = False
+                result = work(self._connection)
+                if self._unreplicated:
+                    raise psycopg.OperationalError("the wait for the standby was cancelled")
+                return result
+            except psycopg.Error as error:
+                if not (self._unreplicated or self._is_lost(error)):
+                    raise self._meaning(error) from error
+                self.lost += 1
+                self._disconnect()
+                if time.monotonic() + pause > end or self._closed.wait(pause):
+                    if self._hurried:
+                        self._closed.set()
+                    raise StoreUnknown(f"{self.address}: cannot be reached: {_line(error)}") from error
+            except BaseException:
+                self._disconnect()  # in the middle of something
+                raise
+            pause = min(0.5, 2 * pause)
+
+    def hurry(self, seconds: float) -> None:
+        """From now on wait no longer than this for an answer; after the first call that does, all fail."""
+        if not self._hurried:
+            self._hurried, self._patience = True, min(seconds, self._patience)
+            threading.Thread(target=self._give_up, args=(seconds,), daemon=True).start()
+
+    def _give_up(self, seconds: float) -> None:
+        import psycopg
+
+        while not self._closed.wait(0.1):
+            if time.monotonic() - self._since > seconds:
+                self._closed.set()
+                with self._closing, suppress(OSError, psycopg.Error):
+                    if self._connection is not None:  # whoever waits for it notices
+                        with socket.socket(fileno=os.dup(self._connection.fileno())) as its:
+                            its.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         with self._lock:
-            self._closed = True
+            self._closed.set()
             self._disconnect()
 
     def _connect(self) -> None:
         import psycopg
 
         connection = psycopg.connect(self.address.conninfo, autocommit=True)
+        self._connection = connection
         try:
             connection.prepare_threshold = 1
             connection.add_notice_handler(self._notice)
             self._connected(connection)
         except BaseException:
-            connection.close()
+            self._disconnect()
             raise
-        self._connection = connection
 
     def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        with self._closing:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
 
     def _notice(self, diagnostic: Any) -> None:
         """A wait for a standby that was cancelled is answered as a success; the standby may not have it."""

@@ -159,6 +159,10 @@ class SharedStore(Store):
         """Say that a service has gone; its leases end."""
 
     @abstractmethod
+    def hurry(self, seconds: float) -> None:
+        """Wait no longer than this for the store from now on: after the first call that does, all fail."""
+
+    @abstractmethod
     def nodes(self) -> list[Node]:
         """The services that said so in the last hour; of a name, only those that run if there are any."""
 

@@ -76,6 +76,31 @@ def test_a_connection_that_stays_lost_leaves_the_outcome_unknown(bench, monkeypa
             store.append([("a", b"{}")])
 
 
+def test_nobody_who_is_in_a_hurry_waits_for_a_database_that_does_not_answer(bench):
+    """What it was sent is unknown; all that comes after it fails at once."""
+    with bench.open() as store, psycopg.connect(bench.cluster.conninfo) as locked:
+        store.append([("a", b"{}")])
+        locked.execute(f"LOCK TABLE {bench.schema}.log")
+        with ThreadPoolExecutor(1) as pool:
+            sent = pool.submit(store.append, [("b", b"{}")])
+            while not locked.execute("SELECT FROM pg_locks WHERE NOT granted").fetchall():
+                time.sleep(0.01)
+            store.hurry(0.1)
+            with pytest.raises(StoreUnknown, match="cannot be reached"):
+                sent.result()
+        for late in (lambda: store.append([("c", b"{}")]), store.flush):
+            with pytest.raises(StoreError, match="the store is closed"):
+                late()
+
+
+def test_a_store_in_a_hurry_works_as_long_as_the_database_answers(bench):
+    with bench.open() as store:
+        store.hurry(60)
+        store._writer._disconnect()
+        assert store.append([("a", b"{}")]) == [(1, True)]
+        assert len(store.read(0)) == 1
+
+
 def test_a_cancelled_wait_for_the_standby_is_no_success(bench, monkeypatch):
     class Notice:
         sqlstate = "01000"
