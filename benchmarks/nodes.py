@@ -33,8 +33,8 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.node_faults import fault_table, faults, faults_lost  # noqa: E402
 from benchmarks.node_speed import lag, size, speed, speed_table  # noqa: E402
-from driftrank.serve.log.records import Final, Ranked, decode  # noqa: E402
 from tests.postgres import Cluster  # noqa: E402
+from tests.serve.nodes import account  # noqa: E402
 from tests.serve.test_equality import _use  # noqa: E402
 
 
@@ -57,18 +57,17 @@ def equal(minutes: float) -> dict[str, Any]:
             settings = {"checkpoint_seconds": 1.0, "retention": 3.0, "durability": "full"}
             kills = 0 if happens != "nothing" else 6
             use, different = _use(primary.url(None, standby), seed, 600, kills=kills, fault=fault, **settings)
-        records = [decode(entry.body) for entry in use.log]
-        ends = Counter((record.ranker, record.event_id) for record in records if isinstance(record, Final))
-        lists = {record.event_id for record in records if isinstance(record, Ranked)}
-        ended = {event for _, event in ends}
-        lost = [event for kind, event in use.acknowledged if event not in (lists if kind == "r" else ended)]
+        found = account(use.log, use.lists, use.ends)
         totals.update(
             {
-                "rounds": 1, "lists": len(lists), "different": len(different), "acknowledged": len(use.acknowledged),
-                "lost": len(lost), "twice": sum(n > 1 for n in ends.values()), "nodes ended": use.kills, happens: 1,
+                "rounds": 1, "lists": found.lists, "different": len(different),
+                "acknowledged": len(use.lists) + len(use.ends), "lost": len(found.lost), "twice": len(found.twice),
+                "nodes ended": use.kills, happens: 1,
             }
         )  # fmt: skip
-        print(seed, happens, dict(totals), *different[:2], file=sys.stderr, flush=True)
+        print(
+            seed, happens, dict(totals), *different[:2], *found.lost[:2], *found.twice[:4], file=sys.stderr, flush=True
+        )
     return dict(totals)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections import Counter, defaultdict
+from collections.abc import Coroutine, Iterable
 from typing import Any, NamedTuple, TypeVar
 
-from driftrank.serve.log.records import Ranked, decode
+from driftrank.serve.log.records import Final, Ranked, decode
 from driftrank.serve.log.store.base import LogEntry, LogOnly
 from driftrank.serve.log.store.postgres import PostgresStore
 from driftrank.serve.monitoring.metrics import Metrics
@@ -125,6 +126,38 @@ class Nodes:
         """Lists that one fold of the log would have made otherwise, and queries that differ from it at the end."""
         self.level()
         return differences(self.log(), self.made, [node for node in self.nodes if node.ready], self.run)
+
+
+#: a ranker and an event id
+Event = tuple[str, str]
+
+
+class Account(NamedTuple):
+    """What became of that which was acknowledged."""
+
+    lists: int
+    lost: list[Event]  #: lists and ends that were acknowledged and are not in the log
+    twice: list[str]  #: ids of ends of a list that has another one, or of no list
+
+
+def account(log: Iterable[LogEntry], lists: Iterable[Event], ends: Iterable[Event]) -> Account:
+    """Look for lists and ends that were acknowledged in all that ever was in the log.
+
+    Several lists may have one event id: of a ranker that was created anew, or because the log has forgotten the first.
+    So ends are counted by list, which is the record that the id of the end names.
+    """
+    made: dict[int, Event] = {}
+    ended: defaultdict[int, list[str]] = defaultdict(list)
+    for entry in log:
+        record = decode(entry.body)
+        if isinstance(record, Ranked):
+            made[entry.seq] = record.ranker, record.event_id
+        elif isinstance(record, Final):
+            number = int(entry.id.split("/")[2])
+            ended[number if made.get(number) == (record.ranker, record.event_id) else 0].append(entry.id)
+    lost = [*{*lists}.difference(made.values())]
+    lost += Counter(ends) - Counter(made[number] for number in ended if number)
+    return Account(len(made), lost, [id for number, ids in ended.items() if not number or len(ids) > 1 for id in ids])
 
 
 def differences(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,7 +11,7 @@ from functools import partial
 
 import pytest
 
-from driftrank.serve.log.records import Final, Ranked, decode
+from driftrank.serve.log import records
 from driftrank.serve.log.store.base import LogCut, StoreError
 from driftrank.serve.log.store.postgres import PostgresStore
 from driftrank.serve.operations.transfer import Transfer
@@ -19,7 +20,7 @@ from driftrank.serve.sharing import follower
 from driftrank.serve.sharing.exchange import LogExchange
 from driftrank.wire import ArmSettings, Feedback, RankerSettings, RankRequest, WarmRow
 from tests.postgres import Cluster
-from tests.serve.nodes import Nodes, differences
+from tests.serve.nodes import Event, Nodes, account, differences
 
 ITEMS = "abcdefghij"
 RANKERS = {
@@ -38,9 +39,9 @@ class Use:
     def __init__(self, nodes: Nodes, seed: int) -> None:
         self.nodes, self.chance = nodes, random.Random(seed)
         self.log: list = []
-        self.acknowledged: list[tuple[str, str]] = []
+        self.lists: list[Event] = []  #: acknowledged; the same of ends
+        self.ends: list[Event] = []
         self.kills = 0
-        self._events: list[tuple[str, str]] = []
         self._number = 0
 
     async def run(
@@ -103,19 +104,18 @@ class Use:
             if what < 0.45:
                 requests = [self._request(query if n == 0 else f"q{n}") for n in range(chance.choice([1, 1, 1, 3]))]
                 await node.rank(name, requests)
-                self._events += [(name, request.event_id) for request in requests]
-                self.acknowledged += [("r", request.event_id) for request in requests]
-            elif what < 0.88 and self._events:
-                of, event = self._events[-1 - min(chance.randrange(30), chance.randrange(len(self._events)))]
+                self.lists += [(name, request.event_id) for request in requests]
+            elif what < 0.88 and self.lists:
+                of, event = self.lists[-1 - min(chance.randrange(30), chance.randrange(len(self.lists)))]
                 clicks = sorted(chance.sample([1, 2], chance.choice([0, 1, 1, 2])))
                 (result,) = await node.feedback(of, [Feedback(event, clicks or None)])
                 if result.outcome == "counted":
-                    self.acknowledged.append(("f", event))
-            elif what < 0.91 and self._events:
-                of, event = chance.choice(self._events[-20:])
+                    self.ends.append((of, event))
+            elif what < 0.91 and self.lists:
+                of, event = chance.choice(self.lists[-20:])
                 await node.activate(event, [of])
-            elif what < 0.93 and self._events:
-                of, event = chance.choice([*self._events[-5:], (name, f"later{chance.randrange(5)}")])
+            elif what < 0.93 and self.lists:
+                of, event = chance.choice([*self.lists[-5:], (name, f"later{chance.randrange(5)}")])
                 await node.feedback(of, [Feedback(event, shown=0)])
             elif what < 0.95:
                 await node.reset(name, query, gone=chance.random() < 0.5)
@@ -186,13 +186,42 @@ def test_lists_stay_the_same_when_a_synchronous_standby_takes_over():
 
 def _check_acknowledged(use: Use) -> None:
     """Nothing acknowledged is lost, and nothing has ended twice."""
-    records = [decode(entry.body) for entry in use.log]
-    lists = {record.event_id for record in records if isinstance(record, Ranked)}
-    ends = [(record.ranker, record.event_id) for record in records if isinstance(record, Final)]
-    assert len(lists) > 150
-    assert {event for kind, event in use.acknowledged if kind == "r"} <= lists
-    assert {event for kind, event in use.acknowledged if kind == "f"} <= {event for _, event in ends}
-    assert len(ends) == len(set(ends))
+    found = account(use.log, use.lists, use.ends)
+    assert found.lists > 150
+    assert (found.lost, found.twice) == ([], [])
+
+
+def test_ends_are_counted_by_list(postgres):
+    """The same event id, after its ranker was created anew."""
+    with Nodes(postgres.url(), ranker={"policy": "CascadeUCB1"}) as nodes:
+        event = "default", "e"
+        for node in nodes.nodes:
+            nodes.run(node.delete_ranker("default"))
+            nodes.run(node.put_ranker("default", RankerSettings(policy="CascadeUCB1")))
+            nodes.run(node.list_of("q", "e"))
+            assert nodes.run(node.click("e", 1)).outcome == "counted"
+            nodes.level()
+        log = nodes.log()
+    assert account(log, [event] * 2, [event] * 2) == (2, [], [])
+    assert account(log[:-1], [event] * 2, [event] * 2) == (2, [event], [])
+    assert account(log, [event, ("default", "other")], []) == (2, [("default", "other")], [])
+
+
+def test_an_end_that_was_written_twice_is_noticed(postgres, monkeypatch):
+    """The mutant: ends of a list by two nodes have different ids."""
+    id, number = records.final_id, itertools.count()
+    monkeypatch.setattr(records, "final_id", lambda *of: f"{id(*of)}/{next(number)}")
+    with Nodes(postgres.url(), ranker={"policy": "CascadeUCB1"}) as nodes:
+        a, b = nodes[0], nodes[1]
+        nodes.run(a.list_of("q", "e"))
+        nodes.run(b.hold("default", ["q"]))
+        nodes.level()
+
+        async def both():
+            return await asyncio.gather(a.click("e", 1), b.click("e", 2))
+
+        nodes.run(both())
+        assert len(account(nodes.log(), [], []).twice) == 2
 
 
 def _no_tail(monkeypatch):
