@@ -165,6 +165,12 @@ def test_an_offset_needs_a_stable_ranker(tmp_path: Path):
         harness.rank("q", ITEMS, "e", subject="u", offset=3)
 
 
+@pytest.mark.parametrize("stable", [1e-320, 1e-9, 5e8])
+def test_stable_times_of_any_size(tmp_path: Path, stable: float):
+    with Harness(tmp_path, ranker={"stable": stable}) as harness:
+        assert len(page(harness, "e", subject="s")) == 3
+
+
 def test_the_event_of_another_page_is_taken(random_lists: Harness):
     page(random_lists, "e", 3)
     with random_lists.refused(409, "used for another"):

@@ -67,7 +67,6 @@ class Ranker(Arm):
         self.split = Split(settings)
         self.planned = settings.planned or PLANNED
         self.experiment.begin(self.split, self.planned, seq)
-        self._alone = Assignment(self, settings.mode, 0.0, 0)
         if not self.history or self.history[-1][1:] != (settings.k, self.item_retention):
             first = min(arm.since for arm in self.every_arm())
             while len(self.history) > 1 and self.history[1][0] < first:
@@ -85,11 +84,9 @@ class Ranker(Arm):
 
     def assign(self, event_id: str, subject: str | None) -> Assignment:
         """The arm of a new impression, by its subject if there is one."""
-        if subject is None and not self.split:
-            return self._alone
         hashed = 0 if subject is None else subject_hash(self.name, self.settings.seed, subject)
         if not self.split:
-            return self._alone._replace(subject=hashed)
+            return Assignment(self, self.settings.mode, 0.0, hashed)
         name = self.split.assign(self.name, f"{hashed:016x}" if hashed else event_id)
         arm = self.arm(name)
         assert arm is not None, "shares are of arms that exist"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import tempfile
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from driftrank.serve.monitoring.metrics import Metrics
 from driftrank.serve.state.state import State
-from driftrank.wire import Feedback, FeedbackResult, Item, RankerSettings, RankRequest, WarmRow
+from driftrank.wire import ArmSettings, Feedback, FeedbackResult, Item, RankerSettings, RankRequest, WarmRow
 from tests.serve.harness import Harness, differences, dump
 
 QUERIES = ("shoes", "a/b", "ä")
@@ -524,6 +526,22 @@ def test_an_impression_ranked_before_a_reset_and_recorded_after(tmp_path, one, o
         assert not differences(harness.dump(), harness.dump_of_log())
         harness.recover()
         assert not differences(harness.dump(), harness.dump_of_log())
+
+
+def test_a_deleted_ranker_leaves_memory_at_once(tmp_path):
+    """Nothing of it waits for the garbage collector, which looks at old objects rarely."""
+    with Harness(tmp_path) as harness:
+        harness.put("made", arms={"b": ArmSettings(share=0.5)})
+        harness.rank("q", list("abc"), "e", ranker="made")
+        made = weakref.ref(harness.state.rankers["made"])
+        gc.collect()
+        gc.disable()
+        try:
+            harness.delete("made")
+            harness.commit()
+            assert made() is None
+        finally:
+            gc.enable()
 
 
 # -- outcomes: decided when a record is folded, in the order of the log ------------------------------------------------
