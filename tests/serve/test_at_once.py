@@ -113,3 +113,25 @@ def test_the_state_is_that_of_the_log(tmp_path, seed, failing):
         harness.advance(1000)
         assert harness.info().pending == 0
         assert harness.state.queries.nbytes == sum(query.nbytes for query in harness.state.queries.values())
+
+
+def test_a_ranker_that_is_set_and_deleted_at_the_same_time(tmp_path):
+    with Harness(tmp_path) as harness:
+        harness.put("made", k=3)
+        service = harness.service
+
+        async def in_one_commit() -> Any:
+            committer = service._committer
+            committer._next_at = asyncio.get_running_loop().time() + 60
+            setting = asyncio.ensure_future(service.put_ranker("made", RankerSettings(k=2)))
+            while not committer.queued:
+                await asyncio.sleep(0.001)
+            deleting = asyncio.ensure_future(service.delete_ranker("made"))
+            while committer.queued < 2:
+                await asyncio.sleep(0.001)
+            committer._commit()
+            return await asyncio.gather(setting, deleting, return_exceptions=True)
+
+        refused, deleted = harness.run(in_one_commit())
+        assert isinstance(refused, Refused)
+        assert (refused.status, refused.title, deleted) == (409, "Changed meanwhile", None)

@@ -46,6 +46,8 @@ class RankerChanges:
         if not discard and (lost := self.would_discard(name, settings)):
             raise Refused(409, "Would discard what was learnt", f"{lost}; ?discard=true does it all the same")
         await core.append([self.setting_record(name, settings, by, undoes)], urgent=True)
+        if name not in core.state.rankers:
+            raise Refused(409, "Changed meanwhile", f"ranker {name!r}: was set, and deleted at the same time")
         self.log_operation(name, "set", by)
         configured = core.settings.rankers.get(name, RankerSettings())
         if configured != RankerSettings() and self.would_discard(name, configured):
