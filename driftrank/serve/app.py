@@ -40,8 +40,9 @@ from driftrank.serve.settings.server import ServerSettings, reloaded
 _log = logging.getLogger("driftrank.serve")
 #: seconds that requests have to finish when the server is asked to stop
 _GRACE = 10
-#: ticks of 0.1 s between two collections of all objects, without which garbage that was not found young would stay
-_ALL_OBJECTS = 3_000
+#: ticks of 0.1 s between two collections of all objects, for garbage in cycles that was not found young: once an hour,
+#: since none is known, and one takes 2 ms for a thousand queries of 50 items that are new since the start
+_ALL_OBJECTS = 36_000
 #: files besides connections: the store, the log, the event loop
 _OTHER_FILES = 64
 
