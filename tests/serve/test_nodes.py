@@ -10,12 +10,13 @@ import threading
 import time
 from collections import Counter
 
+import msgspec
 import pytest
 
 from driftrank.serve.answers import feeds
 from driftrank.serve.answers.experiment import experiment_of
 from driftrank.serve.log.entries import entry_of
-from driftrank.serve.log.records import Activated, Final, Ranked, activated_id, decode, encode, final_id
+from driftrank.serve.log.records import Activated, Final, Ranked, activated_id, decode, encode, final_id, ranked_id
 from driftrank.serve.log.store.base import LogCut, LogOnly, Snapshot, StoreUnknown
 from driftrank.serve.log.store.postgres import PostgresStore
 from driftrank.serve.log.store.shared import Loaded
@@ -205,6 +206,28 @@ def test_no_record_is_about_a_list_that_was_made_later(nodes, what):
     nodes.run(a.list_of("q", "e", defer=True))
     nodes.start(1)
     assert not nodes.differences()
+
+
+def test_a_list_of_a_deleted_ranker_does_not_count_if_it_was_recorded_later(nodes):
+    """A node makes a list while another creates the ranker anew. The first one still finds it; nobody else does."""
+    a = nodes[0]
+    nodes.run(a.list_of("q", "before"))
+    ranker = a.state.rankers["default"]
+    made = a.state.impression(ranker, "before").ranked
+    nodes.run(a.delete_ranker("default"))
+    nodes.run(a.put_ranker("default", ranker.settings))
+    with PostgresStore(nodes.url) as store:
+        late = msgspec.structs.replace(made, event_id="late")
+        append = [entry_of(ranked_id("default", ranker.created, "late"), encode(late), late)]
+        ((number, _),) = store.append_entries(append).settled
+        nodes.level()
+        (found,) = nodes.run(a.impressions(ranker, ["late"])).values()
+        assert found.seq == number
+        end = Final("default", "late", time.time(), "feedback", [1])
+        store.append_entries([entry_of(final_id("default", "late", number), encode(end), end, late, number)])
+    nodes.level()
+    assert not nodes.differences()
+    assert nodes.run(a.click("late", 1)).outcome == "orphan"
 
 
 def test_settings_of_a_file_are_written_once(postgres):

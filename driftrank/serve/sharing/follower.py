@@ -342,7 +342,7 @@ class Follower(Committer):
             new_ones = (new for batch in together for new in batch.records)
             own = {seq: new for new, (seq, is_new) in zip(new_ones, taken.appended.settled, strict=True) if is_new}
         for impression in taken.impressions:
-            self._remember(impression)
+            self._state.impressions.remember(impression)
         slices, outcomes = Slices(), {}
         for seq, record in taken.others:
             if seq in own:
@@ -390,11 +390,6 @@ class Follower(Committer):
             "%s: query %r of ranker %s stops", reason, getattr(record, "query", ""), record.ranker, exc_info=error
         )
 
-    def _remember(self, impression: Impression) -> None:
-        ranked, impressions = impression.ranked, self._state.impressions
-        if impressions.cached(ranked.ranker, impression.seq, ranked.event_id) is None:
-            impressions.add(impression)
-
     def _answer(
         self,
         asked: list[tuple[Sequence[Event], asyncio.Future[list[Impression | None]]]],
@@ -406,7 +401,7 @@ class Follower(Committer):
             for event in events:
                 one = next(rest)
                 if one is not None:
-                    self._remember(one)
+                    self._state.impressions.remember(one)
                 its.append(self._state.impressions.cached(*event) if one is not None else None)
             _resolve(answer, its)
 

@@ -75,7 +75,16 @@ class Impressions:
     def cached(self, ranker: str, created: int, event_id: str) -> Impression | None:
         """``created``: the record that created the ranker; impressions of a deleted one of this name do not count."""
         found = self._by_event.get((ranker, event_id))
-        return None if found is None or found.seq < created else found
+        # the record of such an impression may come after that of the new ranker
+        if found is None or found.seq < created or 0 < found.ranked.ranker_since < created:
+            return None
+        return found
+
+    def remember(self, impression: Impression) -> None:
+        """Add one from the log, unless it is there, or a later one with its event id."""
+        found = self._by_event.get((impression.ranked.ranker, impression.ranked.event_id))
+        if found is None or found.seq < impression.seq:
+            self.add(impression)
 
     def get(self, ranker: str, created: int, event_id: str) -> Impression | None:
         """The impression with this id; None if there is none, or the log has forgotten it."""

@@ -206,4 +206,5 @@ def _hopeless(error: Error) -> bool:
 
 
 def _line(error: Error) -> str:
-    return " ".join((str(error) or type(error).__name__).split())
+    """Without the statement, if it is an error of one."""
+    return " ".join((error.diag.message_primary or str(error) or type(error).__name__).split())

@@ -190,6 +190,9 @@ def test_an_ordinary_role_is_enough(bench, postgres):
     with open_store(url) as store:
         assert store.append([("a", b"{}")]) == [(1, True)]
         assert store.put_snapshots([]) is None
+    postgres.run(f"ALTER SCHEMA {bench.schema} OWNER TO driftrank")
+    with pytest.raises(StoreError, match=f"permission denied for schema {bench.schema}$"):
+        open_store(url)
 
 
 def test_a_newer_format_is_refused(bench):
