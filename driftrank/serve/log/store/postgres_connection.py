@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import re
@@ -34,6 +35,9 @@ _DEFAULTS = {
     "tcp_user_timeout": "8000", "target_session_attrs": "read-write", "application_name": "driftrank",
 }  # fmt: skip
 _SCHEMA = "driftrank"
+
+# the driver warns of what it cannot undo on a connection that was lost or interrupted, which is closed here anyway
+logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 
 class Address:

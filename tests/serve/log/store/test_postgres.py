@@ -30,6 +30,21 @@ def bench(postgres):
     return PostgresBench(postgres)
 
 
+def test_nothing_is_said_of_what_is_settled(bench, caplog):
+    """The driver's own warnings: a transaction that was interrupted, or an append whose connection was lost."""
+    with bench.open() as store:
+
+        def interrupted(connection):
+            with connection.transaction():
+                connection.pgconn.send_query(b"SELECT 1")
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            store._writer.run(interrupted)
+        assert store.append([("a", b"{}")]) == [(1, True)]
+    assert not caplog.records
+
+
 def _lose_answers(store, monkeypatch, times, *, before=False):
     """Cut the connection before a statement reaches the server, or after it is committed."""
     run = store._writer.run
