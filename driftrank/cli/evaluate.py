@@ -114,8 +114,8 @@ def evaluate(
     Its online value, by a replay in which it runs by itself, has it: by labels of items (assumes the cascade model), or
     by the lists that it would have shown (needs a log of random lists, and users who do not change).
 
-    Estimators: dr (doubly robust), prefix, product-limit, published, list, self-normalised, direct; for research also
-    auto, a choice between forms of dr and direct, without an interval.
+    Estimators: dr (doubly robust), prefix, product-limit, published, list, self-normalised, direct; item-position for
+    marginal propensities; for research also auto, a choice between forms of dr and direct, without an interval.
 
     \b
     driftrank evaluate log.parquet --policy CascadeRegimeTS --policy CascadeSWUCB:window=24h

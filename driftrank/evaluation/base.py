@@ -21,10 +21,11 @@ OBJECTIVES = ("any", "clicks")
 ASSUMPTIONS = {
     "A0": "nothing about users",
     "A1": "users read from the top: a click depends on the item and those above it",
+    "A2": "a click depends on the item and its position, whatever else is shown",
     "A3": "the fitted click model",
 }
 #: the same in tables
-ASSUMED = {"A0": "nothing", "A1": "reading from the top", "A3": "the click model"}
+ASSUMED = {"A0": "nothing", "A1": "reading from the top", "A2": "item and position", "A3": "the click model"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +52,9 @@ class Batch:
     cell: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     #: (n,) the number of the query
     query: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    #: (n, K) of marginal propensities, the weights of items where they stand: the probability of the item at k, target
+    #: over logging, and 1 below the end of the list, each times the number of lists; None: they are not known
+    place: Floats | None = None
 
     @property
     def k(self) -> int:
@@ -86,6 +90,12 @@ class Batch:
         """(n,) the weight down to the first click, or of the whole list without one; its mean is 1."""
         return np.take_along_axis(self.weight, np.minimum(self.first, self.k)[:, None], axis=1)[:, 0]
 
+    @property
+    def whole(self) -> Floats:
+        """(n,) the weight of the whole list, or of marginal propensities the mean over its positions; its mean is 1."""
+        weight: Floats = self.weight[:, -1] if self.place is None else self.place.mean(axis=1)
+        return weight
+
 
 @dataclass(frozen=True)
 class Estimator(ABC):
@@ -103,6 +113,8 @@ class Estimator(ABC):
     objectives: ClassVar[tuple[str, ...]] = ("any",)
     #: True if it needs the probabilities of the lists that were shown
     weighs: ClassVar[bool] = True
+    #: True if these must be marginal: of items at positions, whatever is above
+    places: ClassVar[bool] = False
 
     @property
     def name(self) -> str:
@@ -146,7 +158,7 @@ def known_estimators() -> dict[str, Estimator]:
     """Every known estimator, by its key: those of this package, and those that you define.
 
     >>> list(known_estimators())
-    ['direct', 'dr', 'list', 'prefix', 'product-limit', 'published', 'self-normalised']
+    ['direct', 'dr', 'item-position', 'list', 'prefix', 'product-limit', 'published', 'self-normalised']
     """
     made = [cls() for cls in registry.all().values()]
     return {estimator.key: estimator for estimator in sorted(made, key=lambda estimator: estimator.key)}

@@ -6,7 +6,7 @@ Each has a code, a verdict and a sentence. A failed one refuses the estimates wh
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +70,7 @@ class LogChecks:
                 "no-propensities", "marginal-propensities", "list-propensities", "fixed-logging",
                 "wrong-propensities", "not-top-down",
             ),
+            "A2": ("no-propensities", "list-propensities", "fixed-logging", "wrong-propensities", "not-by-position"),
             "A3": ("model-misfit", "uncalibrated"),
         }[assumes]  # fmt: skip
         # a model that cannot be tested is as good as a wrong one
@@ -82,8 +83,10 @@ def check_log(rows: LogRows, apart: Mapping[str, int] | None = None) -> LogCheck
     labels = rows.labels
     shown = _shown(rows)
     found = [_propensities(rows, shown), *_kind(rows.kind), _fixed(rows, shown)]
-    if rows.weighs and rows.kind == "conditional":
+    if rows.weighs and rows.kind != "list":
         found.append(_wrong_propensities(labels, rows))
+    if rows.places:
+        found.append(_by_position(rows))
     found += [_top_down(rows), _misfit(labels), _calibration(rows), _users(rows), _candidates(rows)]
     if apart:
         parts = ", ".join(f"{reason}: {count:,}" for reason, count in apart.items())
@@ -147,7 +150,8 @@ def _kind(kind: str) -> list[Check]:
     if kind == "marginal":
         text = (
             "The propensities are those of an item at its position, whatever stands above it; weights of lists need"
-            " those given the items above."
+            " those given the items above. If clicks depend on the item and its position only, the estimator"
+            " 'item-position' needs no more."
         )
         return [Check("marginal-propensities", False, text)]
     if kind == "list":
@@ -190,7 +194,7 @@ def _wrong_propensities(labels: Labels, rows: LogRows) -> Check:
     """
     begin, segments = labels.start[:-1], len(labels.start) - 1
     lists = np.add.reduceat(labels.shown, begin, axis=0) if segments else np.zeros((0, rows.k))
-    above = np.cumsum(labels.shown, axis=1) - labels.shown
+    above = 0.0 if rows.places else np.cumsum(labels.shown, axis=1) - labels.shown
     expected = lists[labels.segment_of] - above
     whole = (lists == lists[:, :1]).all(axis=1)[labels.segment_of]  # otherwise lists above k may be too short for k
     usable = (labels.shown >= 50) & (expected > 0)
@@ -220,35 +224,63 @@ def _wrong_propensities(labels: Labels, rows: LogRows) -> Check:
 def _top_down(rows: LogRows) -> Check:
     """Given an item and no click above: does its click depend on the item below it?"""
     code = "not-top-down"
+    if rows.k == 1:
+        return Check(code, None, "Lists of one item cannot show whether users read from the top.")
     parts = [
-        f"SELECT {k} AS k, segment, ranking[{k}] AS item, ranking[{k + 1}] AS below, CAST(first = {k} AS INTEGER) AS c"
+        f"SELECT {k} AS k, segment, ranking[{k}] AS item, ranking[{k + 1}] AS other, CAST(first = {k} AS INTEGER) AS c"
         f" FROM sampled WHERE shown > {k} AND first >= {k}"
         for k in range(1, min(rows.k, 4))
     ]
-    if not parts:
-        return Check(code, None, "Lists of one item cannot show whether users read from the top.")
+    p = _dependence(rows, parts)
+    if math.isnan(p):
+        return Check(code, None, "Lists vary too little to show whether users read from the top.")
+    if p >= LEVEL:
+        return Check(code, True, "Clicks do not depend on the item below.", {"p": p})
+    text = (
+        "Clicks depend on what stands below: users do not read from the top. Methods by prefix are off; whole lists are"
+        " compared instead, and the interval is wide."
+    )
+    return Check(code, False, text, {"p": p})
+
+
+def _by_position(rows: LogRows) -> Check:
+    """Given an item at a position: does its click depend on the item above it?"""
+    code = "not-by-position"
+    if rows.k == 1:
+        return Check(code, None, "Lists of one item cannot show whether clicks depend on the items above.")
+    click = "list_contains(clicks, {k})" if rows.objective == "clicks" else "first = {k}"
+    parts = [
+        f"SELECT {k} AS k, segment, ranking[{k}] AS item, ranking[{k - 1}] AS other,"
+        f" CAST({click.format(k=k)} AS INTEGER) AS c FROM sampled WHERE shown >= {k}"
+        for k in range(2, min(rows.k, 4) + 1)
+    ]
+    p = _dependence(rows, parts)
+    if math.isnan(p):
+        return Check(code, None, "Lists vary too little to show whether clicks depend on the items above.")
+    if p >= LEVEL:
+        return Check(code, True, "Clicks do not depend on the item above.", {"p": p})
+    text = "Clicks depend on what stands above, and not on the item and its position only."
+    return Check(code, False, text, {"p": p})
+
+
+def _dependence(rows: LogRows, parts: Sequence[str]) -> float:
+    """The p-value of clicks that do not depend on another item of the list; NaN if lists vary too little.
+
+    ``parts`` select, for a position each: k, segment, item, other, c (1 for a click).
+    """
     kept = max(1, min(rows.cells.buckets, round(rows.cells.buckets * _SAMPLE / rows.lists)))
     pairs = (
-        f"WITH sampled AS MATERIALIZED (SELECT segment, ranking, shown, first FROM ({rows.rows()})"
+        f"WITH sampled AS MATERIALIZED (SELECT segment, ranking, clicks, shown, first FROM ({rows.rows()})"
         f" WHERE bucket < {kept}) {' UNION ALL '.join(parts)}"
     )
-    with rows.scan.grouped(pairs, ("k", "segment", "item", "below"), {"n": "count(*)", "clicks": "sum(c)"}) as groups:
+    with rows.scan.grouped(pairs, ("k", "segment", "item", "other"), {"n": "count(*)", "clicks": "sum(c)"}) as groups:
         got = rows.connection.execute(
             f"SELECT k, dense_rank() OVER (ORDER BY k, segment, item) AS stratum, n, clicks FROM {groups}"
         ).fetchnumpy()
     k, stratum, n, clicks = (np.asarray(got[name]) for name in ("k", "stratum", "n", "clicks"))
     tests = [homogeneity(stratum[k == at], n[k == at], clicks[k == at]) for at in np.unique(k)]
     p = [test for test in tests if not math.isnan(test)]
-    if not p:
-        return Check(code, None, "Lists vary too little to show whether users read from the top.")
-    smallest = min(1.0, min(p) * len(p))  # the first step of Holm's
-    if smallest >= LEVEL:
-        return Check(code, True, "Clicks do not depend on the item below.", {"p": smallest})
-    text = (
-        "Clicks depend on what stands below: users do not read from the top. Methods by prefix are off; whole lists are"
-        " compared instead, and the interval is wide."
-    )
-    return Check(code, False, text, {"p": smallest})
+    return min(1.0, min(p) * len(p)) if p else math.nan  # the first step of Holm's
 
 
 def _misfit(labels: Labels) -> Check:

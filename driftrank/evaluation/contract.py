@@ -6,6 +6,7 @@ given each list with each outcome, weighted by its probability, and must return 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
@@ -18,7 +19,14 @@ _ALPHA = np.array([0.5, 0.3, 0.1, 0.22])
 _LOGGING = np.array([1.0, 2.0, 0.5, 1.5])
 #: hazards of the items, right and wrong
 _HAZARDS = (_ALPHA, np.zeros(4), np.array([0.9, 0.05, 0.6, 0.3]))
-_WORLDS = (([0, 1], "cascade"), ([2, 0, 3], "cascade"), ([0, 1], "choice"), ([3, 1, 2], "choice"))
+_WORLDS = (
+    ([0, 1], "cascade"), ([2, 0, 3], "cascade"), ([0, 1], "choice"), ([3, 1, 2], "choice"), ([2, 0, 3], "position"),
+)  # fmt: skip
+#: the users of whom an assumption holds
+_HOLDS = {
+    "A0": ("cascade", "choice", "position"), "A1": ("cascade", "position"), "A2": ("position",),
+    "A3": ("cascade", "position"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +42,8 @@ def check_estimator(estimator: Estimator) -> None:
     """Raise AssertionError unless an estimator keeps its contract.
 
     - Its value of the expected sums is the target's value, if its assumption about users holds: A1 for users who read
-      from the top, A0 also for users who choose from the whole list; whatever the hazards. One that needs no
-      propensities (A3) is given the right model.
+      from the top, A0 also for users who choose from the whole list, A2 for those whose clicks depend on the item and
+      its position; whatever the hazards. One that needs no propensities (A3) is given the right model.
     - The numbers of a row of several lists are their sums, and values can be computed for many sums at once.
 
     >>> from driftrank.evaluation.estimators.prefix_ips import PrefixIPS
@@ -43,7 +51,7 @@ def check_estimator(estimator: Estimator) -> None:
     """
     name = type(estimator).__name__
     for ranking, users in _WORLDS:
-        if users == "choice" and estimator.assumes != "A0":
+        if users not in _HOLDS[estimator.assumes]:
             continue
         for hazards in _HAZARDS:
             world = _world(ranking, users, hazards)
@@ -57,7 +65,8 @@ def check_estimator(estimator: Estimator) -> None:
 
 def _check_sums(estimator: Estimator, name: str, world: _World, columns: Floats) -> None:
     batch = world.batch
-    twice = Batch(batch.first, 2 * batch.weight, batch.hazard, batch.rest, batch.model, batch.clicked)
+    assert batch.place is not None
+    twice = dataclasses.replace(batch, weight=2 * batch.weight, place=2 * batch.place)
     assert np.allclose(estimator.columns(twice), 2 * columns), f"{name}.columns: must add up over the lists of a row"
     totals = world.chance @ columns
     several = estimator.value(np.stack([totals, 3 * totals]), np.array([1.0, 3.0]))
@@ -81,6 +90,9 @@ def _world(ranking: Sequence[int], users: str, hazards: Floats) -> _World:
     matched = np.cumprod(lists == ranking, axis=1).sum(axis=1)
     n = len(rows)
     hazard = np.tile(hazards[list(ranking)], (n, 1))
+    whole = propensities.prod(axis=1)
+    chances = [[whole[lists[:, k] == item].sum() for k in range(K)] for item in range(L)]  # of items at positions
+    place = (lists == ranking) / np.array(chances)[lists, np.arange(K)]
     value = float(clicks[(lists == ranking).all(axis=1)].sum())
     batch = Batch(
         first=first,
@@ -89,6 +101,7 @@ def _world(ranking: Sequence[int], users: str, hazards: Floats) -> _World:
         rest=target_rest(hazard),
         model=np.full(n, value),
         clicked=first[:, None] == np.arange(1, K + 1),
+        place=place[rows],
     )
     return _World(chance, batch, value)
 
@@ -100,6 +113,9 @@ def _first_clicks(lists: np.ndarray, users: str) -> Floats:
         odds = alpha / (1 - alpha)
         share: Floats = odds / (1 + odds.sum(axis=1, keepdims=True))
         return share
+    if users == "position":  # one click at most
+        at: Floats = alpha / np.arange(2, 2 + alpha.shape[1])
+        return at
     above = np.cumprod(np.column_stack([np.ones(len(alpha)), 1 - alpha]), axis=1)[:, :-1]
     chance: Floats = above * alpha
     return chance

@@ -104,7 +104,7 @@ def estimate(
         return _by_model(scope, estimator, refused, how, model, about)
     if any(refusal.code in ("no-propensities", "marginal-propensities", "list-propensities") for refusal in refused):
         return Estimate(**about, refused=tuple(refused))  # nothing else can be computed
-    whole = estimator.assumes == "A0"
+    whole = _by_whole_lists(estimator)
     weights, effective, largest = scope.weights(whole), scope.effective(whole), scope.dominance(whole)
     about |= {"effective": effective, "mean_weight": weights.value}
     refused += overlap(weights, queries)
@@ -132,6 +132,11 @@ def estimate(
     ends = _clipped((found.value, low, high), how)
     trusted = None if thin else found
     return Estimate(**about, **ends, interval=kind, error=found.error, grade="B", replicates=trusted)
+
+
+def _by_whole_lists(estimator: Estimator) -> bool:
+    """True if its weights are those of whole lists, and not down to the first click."""
+    return estimator.places or estimator.assumes == "A0"
 
 
 def interval(found: Replicates, lists: float, kind: str, how: How) -> tuple[float, float]:
@@ -238,7 +243,7 @@ def _enough(scope: Scope, estimator: Estimator, window: slice, how: How) -> bool
     """True if a normal interval may be given in some windows."""
     if scope.buckets(window) < LEAST_BUCKETS or not estimator.weighs:
         return scope.buckets(window) >= LEAST_BUCKETS
-    effective = scope.effective(estimator.assumes == "A0", window)
+    effective = scope.effective(_by_whole_lists(estimator), window)
     return effective >= ENOUGH and effective * _rarer(scope.replicates(estimator, window).value, how) >= CLICKS
 
 

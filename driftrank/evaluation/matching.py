@@ -47,6 +47,8 @@ class MatchedRows:
     moment: Floats | None = None  #: (n,) seconds, if old lists count less
     #: (n,) False if an item of the target's list was not a candidate: the row does not count; None: all do
     offered: NDArray[np.bool_] | None = None
+    #: (n,) bit k - 1 says that the item at k is that of the target; for marginal propensities
+    same: NDArray[np.int64] | None = None
 
     def only(self, those: NDArray[np.bool_]) -> MatchedRows:
         given: dict[str, Any] = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
@@ -64,6 +66,7 @@ class Matching:
     cells: Cells
     last: float  #: the last time, in seconds
     half_life: float | None = None  #: seconds after which a list counts half; None: all count as much
+    places: bool = False  #: True if propensities are marginal
 
     def decay(self, moment: Floats) -> Floats:
         """(n,) by how much lists count; never 0, which is for rows that do not."""
@@ -84,15 +87,25 @@ class Matching:
         hazard = np.where(there, rows.hazard, 0.0)
         clicked = first[:, None] == positions
         if self.objective == "clicks":
-            clicked = ((rows.mask[:, None] >> (positions - 1)) & 1).astype(bool) & there
+            clicked = _bits(rows.mask, self.k) & there
         weight = prefix_weights(rows.matched, rows.shown, np.where(there, rows.propensities, 1.0))
         if rows.offered is not None:
             weight *= rows.offered[:, None]
         if rows.moment is not None:
             weight *= self.decay(rows.moment)[:, None]
+        place = None
+        if rows.same is not None:
+            ratio = _bits(rows.same, self.k) / np.where(there, rows.propensities, 1.0)
+            place = np.where(there, ratio, 1.0) * weight[:, :1]
         model = 1 - np.prod(np.where(there, 1 - rows.attraction, 1.0), axis=1)
         rest = target_rest(hazard)
-        return Batch(first, weight, hazard, rest, model, clicked, self.objective, rows.cell, rows.query)
+        return Batch(first, weight, hazard, rest, model, clicked, self.objective, rows.cell, rows.query, place)
+
+
+def _bits(numbers: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
+    """(n, count) the lowest bits, the first one first."""
+    set_: NDArray[np.bool_] = (numbers[:, None] >> np.arange(count)) & 1 == 1
+    return set_
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +153,12 @@ def _batches(connection: duckdb.DuckDBPyConnection, fixed: FixedRows) -> Iterato
         mask = f"coalesce({bits}, 0)"
     missing = [f"least(shown, length) >= {k} AND NOT list_contains(candidates, t{k})" for k in positions]
     more = "" if fixed.matching.half_life is None else ", moment"
+    if fixed.matching.places:
+        same = " + ".join(
+            f"CASE WHEN least(shown, length) >= {k} AND ranking[{k}] = t{k} THEN {1 << k - 1} ELSE 0 END"
+            for k in positions
+        )
+        more += f", CAST({same} AS BIGINT) AS same"
     if fixed.offers:
         more += f", candidates IS NULL OR NOT ({' OR '.join(missing)}) AS offered"
     sql = (
@@ -168,4 +187,5 @@ def _matched(batch: Any, fixed: FixedRows) -> MatchedRows:
         mask=column("mask").astype(np.int64),
         moment=None if fixed.matching.half_life is None else column("moment").astype(float),
         offered=column("offered").astype(bool) if fixed.offers else None,
+        same=column("same").astype(np.int64) if fixed.matching.places else None,
     )

@@ -69,6 +69,7 @@ class LogRows(AbstractContextManager["LogRows"]):
         self.log, self.k, self.objective, self.cells = log, k, objective, Cells(windows)
         self.kind, self.half_life = propensities, half_life
         self.weighs = "propensities" in log.types
+        self.places = self.weighs and propensities == "marginal"
         self.users = "user" in log.types
         self.offers = "candidates" in log.types
         self.baselines = "baseline" in log.types
@@ -137,7 +138,7 @@ class LogRows(AbstractContextManager["LogRows"]):
 
     @property
     def matching(self) -> Matching:
-        return Matching(self.k, self.objective, self.weighs, self.cells, self._last, self.half_life)
+        return Matching(self.k, self.objective, self.weighs, self.cells, self._last, self.half_life, self.places)
 
     def rows(self) -> str:
         """The SELECT of the rows: code, segment, now, time, moment (in seconds), win (the window), bucket, shown,

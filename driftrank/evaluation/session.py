@@ -35,6 +35,11 @@ LOGGED = "logged"
 #: the share of lists in which the target's may be impossible
 _UNDEFINED = 0.05
 
+_CONDITIONAL = (
+    "The propensities are those of items given the items above: the probability of an item at its position, whatever"
+    " stands above it, is not known."
+)
+
 #: used instead, if users do not read from the top
 _FALLBACK = "self-normalised"
 
@@ -59,7 +64,7 @@ class Session:
         self.estimators = {
             name: each
             for name, each in every.items()
-            if how.objective in each.objectives and (rows.weighs or not each.weighs)
+            if how.objective in each.objectives and (rows.weighs or not each.weighs) and rows.places >= each.places
         }
 
     def evaluation(self, targets: Sequence[Target], against: str | None, replay: str) -> Evaluation:
@@ -133,6 +138,8 @@ class _Measured:
             refused = session.checks.refusals(each.assumes)
             if session.how.objective not in each.objectives:
                 refused.append(Refusal("objective", "This estimator counts one click of a list, or none."))
+            if each.places and session.rows.weighs and session.rows.kind == "conditional":
+                refused.append(Refusal("conditional-propensities", _CONDITIONAL))
             return Estimate(each.key, each.assumes, lists=session.rows.lists, refused=tuple(refused))
         return estimate(self.sums.scope(now), each, session.checks, session.how, self.models[now], self._worst())
 
@@ -209,7 +216,11 @@ class _Measured:
                 f"The difference mixes kinds of values: {kinds[0]} here, {kinds[1]} of {other}. A part of it is between"
                 " the kinds, not between the targets."
             )
-        ladder = {key: self.estimate(each) for key, each in known_estimators().items()}
+        ladder = {
+            key: self.estimate(each)
+            for key, each in known_estimators().items()
+            if session.rows.places or not each.places  # marginal propensities are rare
+        }
         used = known_estimators()[whole.estimator] if whole.low is not None else None
         return TargetResult(
             self.target.name, self.target.value_of, whole, now, ladder,

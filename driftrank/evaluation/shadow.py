@@ -186,13 +186,17 @@ class Shadow:
         rows, n = self.rows, len(pending)
         items, hazard = np.full((n, k), -2, np.int64), np.zeros((n, k))
         propensities = np.full((n, k), np.nan)
-        mask = np.zeros(n, np.int64)
+        mask, same = np.zeros((2, n), np.int64)
         for i, (shown, own, chances, _) in enumerate(pending):
             items[i, : len(own)], hazard[i, : len(own)] = own, chances
             given = (shown.propensities or [])[:k]
             propensities[i, : len(given)] = given
             for click in shown.clicks:
                 mask[i] |= 1 << (click - 1)
+            if rows.places:
+                numbers = rows.labels.numbers[shown.code]
+                here = [numbers[item] == wanted for item, wanted in zip(shown.items, own, strict=False)]
+                same[i] = sum(1 << at for at, equal in enumerate(here) if equal)
         logged = [shown for shown, *_ in pending]
         segment = np.array([shown.segment for shown in logged])
         self.lists.append(ShownLists(items, segment, np.ones(n)))
@@ -210,6 +214,7 @@ class Shadow:
                 attraction=rows.labels.attraction_of(items, segment),
                 mask=mask,
                 moment=None if rows.half_life is None else np.array([shown.moment for shown in logged]),
+                same=same if rows.places else None,
             )
         )
 

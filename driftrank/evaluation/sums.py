@@ -44,12 +44,12 @@ class Sums:
                 common[name] += added(batch.cell, rows, cells.count)
             now = batch.cell >= cells.count // 2
             for side in range(2):
-                weights = np.column_stack([batch.stopped, batch.weight[:, -1]])[now == bool(side)]
+                weights = np.column_stack([batch.stopped, batch.whole])[now == bool(side)]
                 largest[side] = np.maximum(largest[side], weights.max(axis=0, initial=0.0))
             count += len(batch.lists)
             undefined += int((batch.lists == 0).sum())
             by_query[0] += added(batch.query, batch.lists, queries)
-            by_query[1] += added(batch.query, batch.stopped, queries)
+            by_query[1] += added(batch.query, batch.stopped if batch.place is None else batch.whole, queries)
         shaped = {key: value.reshape(*cells.shape, -1) for key, value in columns.items()}
         return cls(
             cells, shaped, {k: v.reshape(cells.shape) for k, v in common.items()}, largest, by_query, count, undefined
@@ -185,6 +185,6 @@ def _common(batch: Batch) -> dict[str, Floats]:
     losses = np.where(clicked, 0.0, batch.stopped)
     return {
         "lists": batch.lists, "reward": batch.lists * batch.reward, "stopped": batch.stopped, "gains": gains,
-        "gain_squares": gains**2, "losses": losses, "loss_squares": losses**2, "full": batch.weight[:, -1],
-        "full_squares": batch.weight[:, -1] ** 2,
+        "gain_squares": gains**2, "losses": losses, "loss_squares": losses**2, "full": batch.whole,
+        "full_squares": batch.whole**2,
     }  # fmt: skip

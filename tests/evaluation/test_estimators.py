@@ -6,6 +6,7 @@ and first clicks (six lists, three outcomes).
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -23,10 +24,22 @@ CASCADE = World(3, 2, reference.cascade(ALPHA))
 CHOICE = World(3, 2, reference.choice(ALPHA))
 #: several positions, and lists whose items are not in order
 LARGE = World(5, 3, reference.cascade((0.15, 0.4, 0.05, 0.3, 0.22)))
+POSITION = World(3, 2, reference.position_based(ALPHA))
 
 
-def batch(rows: Sequence[Logged], world: World, target: Target, hazards: Sequence[float], model: float = 0.0) -> Batch:
+def batch(
+    rows: Sequence[Logged], world: World, target: Target, hazards: Sequence[float], model: float = 0.0,
+    logging: Target | None = None,
+) -> Batch:  # fmt: skip
+    """The rows for the estimators; with ``logging`` also for those by position."""
     K = world.K
+    place = None
+    if logging is not None:
+        shares = [
+            [[reference.at_position(world.items, K, k, a, policy) for policy in (target, logging)] for a in world.items]
+            for k in range(1, K + 1)
+        ]
+        place = np.array([[np.divide(*shares[k][a]) for k, a in enumerate(row.items)] for row in rows])
     rest = [
         [reference.no_click_below(row.items[:k], K, world.items, target, lambda a: hazards[a]) for k in range(K + 1)]
         for row in rows
@@ -39,6 +52,7 @@ def batch(rows: Sequence[Logged], world: World, target: Target, hazards: Sequenc
         rest=np.array(rest),
         model=np.full(len(rows), model),
         clicked=first[:, None] == np.arange(1, K + 1),
+        place=place,
     )
 
 
@@ -47,7 +61,7 @@ def moments(
 ) -> tuple[float, float]:
     """Mean and variance of one row, exactly."""
     chances, rows = zip(*world.outcomes(logging), strict=True)
-    psi = estimator.columns(batch(rows, world, target, hazards))[:, 0]
+    psi = estimator.columns(batch(rows, world, target, hazards, logging=logging))[:, 0]
     mean = float(np.dot(chances, psi))
     return mean, float(np.dot(chances, (psi - mean) ** 2))
 
@@ -81,6 +95,7 @@ def test_exactly_unbiased_with_three_positions(key: str, ranking: tuple[int, ...
 @pytest.mark.parametrize(
     ("key", "hazards", "variances"),
     [
+        ("item-position", WRONG, (1.6259, 2.1259, 0.375551222, 0.470774417)),
         ("list", WRONG, (3.4775, 3.4775, 0.489084889, 0.527362667)),
         ("prefix", WRONG, (1.9775, 2.4775, 0.422084889, 0.507140444)),
         ("dr", WRONG, (1.0127, 1.1303, 0.306301556, 0.333082667)),
@@ -93,6 +108,18 @@ def test_variances(key: str, hazards: Sequence[float], variances: Sequence[float
     pairs = [(t, g) for t in TARGETS for g in LOGGING]
     found = [moments(known_estimators()[key], CASCADE, TARGETS[t], LOGGING[g], hazards)[1] for t, g in pairs]
     assert found == pytest.approx(list(variances), abs=5e-10)
+
+
+@pytest.mark.parametrize("logging", LOGGING)
+@pytest.mark.parametrize("target", TARGETS)
+def test_by_position(target: str, logging: str) -> None:
+    """Exact for users whose clicks depend on item and position, and off by a known amount for those of a cascade."""
+    item_position = known_estimators()["item-position"]
+    mean, _ = moments(item_position, POSITION, TARGETS[target], LOGGING[logging], WRONG)
+    assert mean == pytest.approx(POSITION.value(TARGETS[target]), abs=1e-12)
+    biased = {"DU": 0.71, "DS": 0.71, "PU": 0.605666667, "PS": 0.598166667}
+    mean, _ = moments(item_position, CASCADE, TARGETS[target], LOGGING[logging], WRONG)
+    assert mean == pytest.approx(biased[target + logging], abs=5e-10)
 
 
 def test_values() -> None:
@@ -117,7 +144,7 @@ def test_bias_if_users_do_not_read_from_the_top() -> None:
     """By how much, for users who choose from the whole list."""
     biased = {
         ("prefix", ALPHA): 0.619195046, ("published", ALPHA): 0.619195046, ("published", WRONG): 0.619195046,
-        ("dr", ALPHA): 0.609907121, ("dr", WRONG): 0.606811146,
+        ("dr", ALPHA): 0.609907121, ("dr", WRONG): 0.606811146, ("item-position", WRONG): 0.670135010,
     }  # fmt: skip
     for (key, hazards), expected in biased.items():
         mean, _ = moments(known_estimators()[key], CHOICE, TARGETS["D"], LOGGING["U"], hazards)
@@ -129,7 +156,7 @@ ROWS = [Logged(items, first, (1 / 3, 1 / 2)) for items, first in SIX]
 
 
 def test_a_log_of_six_lists() -> None:
-    given = batch(ROWS, CASCADE, TARGETS["D"], WRONG, reference.direct(ROWS, (0, 1)))
+    given = batch(ROWS, CASCADE, TARGETS["D"], WRONG, reference.direct(ROWS, (0, 1)), LOGGING["U"])
     columns = {key: estimator.columns(given) for key, estimator in known_estimators().items()}
     assert columns["list"][:, 0].tolist() == pytest.approx([6, 0, 0, 0, 0, 6])
     assert columns["prefix"][:, 0].tolist() == pytest.approx([3, 0, 0, 0, 0, 6])
@@ -138,8 +165,8 @@ def test_a_log_of_six_lists() -> None:
     values = {key: value_of(known_estimators()[key], columns[key]) for key in columns}
     assert values == pytest.approx(
         {
-            "list": 2.0, "self-normalised": 2 / 3, "prefix": 1.5, "product-limit": 0.625, "dr": 0.66,
-            "published": 0.62, "direct": 1 - (2 / 3) ** 2,
+            "item-position": 1.0, "list": 2.0, "self-normalised": 2 / 3, "prefix": 1.5, "product-limit": 0.625,
+            "dr": 0.66, "published": 0.62, "direct": 1 - (2 / 3) ** 2,
         }
     )  # fmt: skip
     assert columns["dr"].std(ddof=1) / np.sqrt(6) == pytest.approx(0.810580039, abs=5e-10)
@@ -175,7 +202,10 @@ def test_as_the_plain_versions(target: Target) -> None:
     hazards = (0.3, 0.35, 0.1, 0.2, 0.2)
     logging = reference.plackett_luce((1.0, 2.0, 0.5, 3.0, 0.25))
     rows = [row for _, row in LARGE.outcomes(logging)]
-    given = batch(rows, LARGE, target, hazards)
+    given = batch(rows, LARGE, target, hazards, logging=logging)
+    by_position = [reference.item_position_ips(row, LARGE.items, target, logging) for row in rows]
+    found = known_estimators()["item-position"].columns(given)[:, 0].tolist()
+    assert found == pytest.approx(by_position, abs=1e-12)
     for key, plain in PLAIN.items():
         expected = [plain(row, target, lambda a: hazards[a]) for row in rows]
         assert known_estimators()[key].columns(given)[:, 0].tolist() == pytest.approx(expected, abs=1e-12)
@@ -207,8 +237,10 @@ def test_identities() -> None:
     assert np.allclose(same.stopped, 1)
     assert np.dot(chances, batch(rows, CASCADE, target, WRONG).stopped) == pytest.approx(1)
     short = World(3, 1, reference.cascade(ALPHA))
-    top = batch([row for _, row in short.outcomes(LOGGING["S"])], short, TARGETS["P"], WRONG)
-    assert np.allclose(known_estimators()["list"].columns(top), known_estimators()["prefix"].columns(top))
+    rows = [row for _, row in short.outcomes(LOGGING["S"])]
+    top = batch(rows, short, TARGETS["P"], WRONG, logging=LOGGING["S"])
+    for key in ("prefix", "item-position"):
+        assert np.allclose(known_estimators()["list"].columns(top), known_estimators()[key].columns(top))
     fixed = reference.fixed((2, 0))
     only = [row for _, row in CASCADE.outcomes(fixed)]
     own = batch(only, CASCADE, fixed, WRONG)
@@ -220,16 +252,18 @@ def test_names_of_items_do_not_matter() -> None:
     new = (2, 0, 1)
     rows = [row for _, row in CASCADE.outcomes(LOGGING["S"])]
     renamed = [row._replace(items=tuple(new[a] for a in row.items)) for row in rows]
-    one = batch(rows, CASCADE, reference.plackett_luce((3, 2, 1)), WRONG, 0.5)
-    other = batch(renamed, CASCADE, reference.plackett_luce((2, 1, 3)), (0.4, 0.2, 0.4), 0.5)
+    one = batch(rows, CASCADE, reference.plackett_luce((3, 2, 1)), WRONG, 0.5, LOGGING["S"])
+    again = reference.plackett_luce((2, 1, 1))
+    other = batch(renamed, CASCADE, reference.plackett_luce((2, 1, 3)), (0.4, 0.2, 0.4), 0.5, again)
     for estimator in known_estimators().values():
         assert np.allclose(estimator.columns(one), estimator.columns(other))
 
 
 def test_several_lists_in_a_row() -> None:
     """Lists of the same first click and items count as many, if their weights are summed."""
-    one = batch(ROWS, CASCADE, TARGETS["D"], WRONG, 0.5)
-    twice = Batch(one.first, 2 * one.weight, one.hazard, one.rest, one.model, one.clicked)
+    one = batch(ROWS, CASCADE, TARGETS["D"], WRONG, 0.5, LOGGING["U"])
+    assert one.place is not None
+    twice = dataclasses.replace(one, weight=2 * one.weight, place=2 * one.place)
     for estimator in known_estimators().values():
         assert np.allclose(estimator.columns(twice), 2 * estimator.columns(one))
 

@@ -356,7 +356,7 @@ def test_number_of_clicks(folder: Path) -> None:
     assert codes(found, key="dr") == ["objective"]
     assert "objective" in codes(found, key="direct")
     assert found["rankings"].low < 2 < found["rankings"].high  # type: ignore[operator]
-    with pytest.raises(ValueError, match="estimator='product-limit': must be one of list, prefix"):
+    with pytest.raises(ValueError, match="estimator='product-limit': must be one of item-position, list, prefix"):
         dr.evaluate(path, BEST, objective="clicks", estimator="product-limit")
 
 
@@ -572,6 +572,43 @@ def test_propensities_of_whole_lists(folder: Path) -> None:
     other = dr.evaluate(write(folder / "each.parquet", drawn), BEST, changes=0, estimator="list")
     assert found["rankings"].value == pytest.approx(other["rankings"].value)
     assert found["rankings"].low == pytest.approx(other["rankings"].low)
+
+
+def test_propensities_of_items_at_positions(folder: Path) -> None:
+    """Marginal ones tell the value for users whose clicks depend on item and position, and for no others."""
+    rng = np.random.default_rng(21)
+    drawn = draw(rng, 20_000, softmax)
+    items = worlds.LISTS[drawn.number]
+    places = worlds.marginal(drawn, softmax)
+    depth = np.array([1.0, 0.6, 0.4])
+    clicked = rng.random(items.shape) < worlds.ALPHA[drawn.query[:, None], items] * depth
+    clicks = pa.array([(np.flatnonzero(row) + 1).tolist() for row in clicked], pa.list_(pa.int16()))
+    propensities = pa.array(places.tolist(), pa.list_(pa.float64()))
+    best = np.array([BEST[query] for query in worlds.QUERIES])
+    truth = sum(s * a[own] @ depth for s, a, own in zip(worlds.SHARES, worlds.ALPHA, best, strict=True))
+    path = write(folder / "places.parquet", drawn, clicks=clicks, propensities=propensities)
+    how = {"changes": 0, "propensities": "marginal", "estimator": "item-position"}
+    found = dr.evaluate(path, [BEST, "Random"], objective="clicks", **how)  # type: ignore[arg-type]
+    target = found["rankings"]
+    assert target.low < truth < target.high  # type: ignore[operator]
+    assert target.high - target.low < 0.1  # type: ignore[operator]
+    here = items == best[drawn.query]
+    assert target.value == pytest.approx((here / places * clicked).sum(axis=1).mean())
+    assert target.whole.mean_weight == pytest.approx((here / places).mean())
+    uniformly = sum(s * a.mean() for s, a in zip(worlds.SHARES, worlds.ALPHA, strict=True)) * depth.sum()
+    assert found["Random"].low < uniformly < found["Random"].high  # type: ignore[operator]
+    assert codes(found, key="prefix") == ["marginal-propensities"]
+    # the first of several clicks depends on the items above, as all clicks of users who stop do
+    assert codes(dr.evaluate(path, BEST, **how)) == ["not-by-position"]  # type: ignore[arg-type]
+    cascading = write(folder / "cascading.parquet", drawn, propensities=propensities)
+    assert codes(dr.evaluate(cascading, BEST, **how)) == ["not-by-position"]  # type: ignore[arg-type]
+    wrong = pa.array((places[:, ::-1]).tolist(), pa.list_(pa.float64()))
+    said = write(folder / "said.parquet", drawn, clicks=clicks, propensities=wrong)
+    other = dr.evaluate(said, BEST, objective="clicks", **how)  # type: ignore[arg-type]
+    assert codes(other)[0] == "wrong-propensities"
+    usual = dr.evaluate(small(folder, "usual", uniform), BEST, changes=0, estimator="item-position")
+    assert codes(usual) == ["conditional-propensities"]
+    assert "item-position" not in usual["rankings"].ladder  # which logs hardly ever have
 
 
 def test_users_who_do_not_read_from_the_top(folder: Path) -> None:

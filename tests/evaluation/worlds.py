@@ -99,6 +99,15 @@ def draw(
     return Drawn(query, number, first, p)
 
 
+def marginal(drawn: Drawn, logging: Callable[[int], np.ndarray]) -> np.ndarray:
+    """(list, position) the probabilities of the items at their positions, whatever is above."""
+    chances = [
+        [np.bincount(LISTS[:, k], logging(query).prod(axis=1), L) for k in range(K)] for query in range(len(QUERIES))
+    ]
+    found: np.ndarray = np.array(chances)[drawn.query[:, None], np.arange(K), LISTS[drawn.number]]
+    return found
+
+
 def write(path: Path, drawn: Drawn, users: Sequence[int] | np.ndarray | None = None, **columns: Any) -> Path:
     """A log; ``columns`` replace or, if None, remove some."""
     import pyarrow as pa

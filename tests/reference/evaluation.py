@@ -49,6 +49,18 @@ def prefix_ips(row: Logged, target: Target) -> float:
     return weights(row, target)[row.first] if row.first is not None else 0.0
 
 
+def at_position(items: Sequence[int], K: int, k: int, item: int, policy: Target) -> float:
+    """The probability that an item stands at position k, whatever is above."""
+    return sum(probability(a, policy) for a in permutations(items, K) if a[k - 1] == item)
+
+
+def item_position_ips(row: Logged, items: Sequence[int], target: Target, logging: Target) -> float:
+    if row.first is None:
+        return 0.0
+    K, item = len(row.items), row.items[row.first - 1]
+    return at_position(items, K, row.first, item, target) / at_position(items, K, row.first, item, logging)
+
+
 def stopping_dr(row: Logged, items: Sequence[int], target: Target, model: Model) -> float:
     K = len(row.items)
     w = weights(row, target)
@@ -156,6 +168,11 @@ def choice(alpha: Sequence[float]) -> Callable[[tuple[int, ...]], list[float]]:
     """Users who read the whole list, and then choose one item or none: they do not read from the top."""
     u = [x / (1 - x) for x in alpha]
     return lambda a: [u[item] / (1 + sum(u[b] for b in a)) for item in a]
+
+
+def position_based(alpha: Sequence[float]) -> Callable[[tuple[int, ...]], list[float]]:
+    """Users who click an item by its attraction and position, once at most."""
+    return lambda a: [alpha[item] / (k + 2) for k, item in enumerate(a)]
 
 
 def log_mixture(s: float, v: float, steps: int = 200_000) -> float:
