@@ -222,8 +222,9 @@ def _show(found: Evaluation, ladder: bool) -> None:
             _ladder(target)
     _reasons(found)
     given = {target.assumes for target in found.targets.values() if target.value is not None}
+    queries = "query" if found.queries == 1 else "queries"
     typer.echo(
-        f"{found.lists:,} lists of {found.queries:,} queries, {found.k} positions, {found.changes_text}."
+        f"{found.lists:,} lists of {found.queries:,} {queries}, {found.k} positions, {found.changes_text}."
         + (f" Assumed: {'; '.join(sorted(given))}." if given else "")
     )
     for check in found.checks.checks:

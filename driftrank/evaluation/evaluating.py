@@ -139,11 +139,14 @@ def evaluate(
     kind = propensities or opened.propensities or "conditional"
     check_choice("propensities", kind, tuple(PROPENSITIES))
     if since is not None:
+        last = whole.span()[1]
         try:
             begin = _since(opened, since)
             whole, opened = whole.between(begin), opened.between(begin)
         except ValueError as error:  # it is called start there
             raise ValueError(f"since{str(error).removeprefix('start').removeprefix('since')}") from None
+        if whole.span()[1] is None and last is not None:
+            raise ValueError(f"since={since!r}: must be at most the last time of {whole.source}, {last}")
     wanted = [targets] if isinstance(targets, (str, os.PathLike, Policy, Mapping)) else list(targets)
     chosen = [read_target(given, opened, value_of) for given in wanted]
     _check_names(chosen, against)
@@ -186,7 +189,11 @@ def _half_life(
 def _seconds(log: Log, name: str, duration: Any) -> float:
     """A duration; in logs whose times are numbers, a number."""
     if is_duration(duration) and log.types["time"] != "TIMESTAMP":
-        raise ValueError(f"{name}={duration!r}: must be a number, as the times of {log.source}")
+        first, last = log.span()
+        raise ValueError(
+            f"{name}={duration!r}: must be a number, as the times of {log.source} ({first} to {last}), whose unit is"
+            " not known"
+        )
     return seconds(name, duration)
 
 

@@ -10,6 +10,7 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -181,6 +182,13 @@ class LogRows(AbstractContextManager["LogRows"]):
         """The SQL of the number of the slice, of so many of equal time, that ``moment`` lies in."""
         width = max(self._last - self._first, 1e-9) / count
         return f"least({count - 1}, CAST(floor((moment - {self._first!r}) / {width!r}) AS INTEGER))"
+
+    def begin_of(self, window: int) -> str:
+        """The time at which a window begins, as it is given for ``since``."""
+        begin = self._first + window * (self._last - self._first) / self.cells.windows
+        if self.log.types["time"] != "TIMESTAMP":
+            return str(math.ceil(begin)) if self.log.types["time"] == "BIGINT" else repr(begin)
+        return str(datetime.fromtimestamp(math.ceil(begin), UTC).replace(tzinfo=None))
 
     # -- targets ---------------------------------------------------------------------------------------------------
 

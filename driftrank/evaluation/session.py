@@ -180,6 +180,26 @@ class _Measured:
             named.append(f"{', '.join(items)} for {self.session.rows.queries[code]!r}")
         return [f"Never shown: {'; '.join(named)}{'; ...' if len(codes) > 3 else ''}."]
 
+    def _overlap_since(self, refused: Estimate) -> list[str]:
+        """The first time from which on there is an answer, if only the weights of earlier lists are in the way."""
+        codes = {refusal.code for refusal in refused.refused}
+        if not {"no-overlap"} <= codes <= {"no-overlap", "few"}:
+            return []
+        session, scope, model = self.session, self.sums.scope(False), self.models[False]
+        used = known_estimators()[refused.estimator]
+        for window in range(1, session.rows.cells.windows):
+            later = scope.since(window)
+            if not later.lists:
+                break
+            if estimate(later, used, session.checks, session.how, model).value is not None:
+                time = session.rows.begin_of(window)
+                again = ", and the policy would learn from there on" if self.target.value_of == "shadow" else ""
+                return [
+                    f"Of the lists from {time} on ({later.lists / scope.lists:.0%}) the weights are as they should be:"
+                    f" --since '{time}' leaves the others out{again}."
+                ]
+        return []
+
     def _worst(self) -> list[str]:
         """The queries whose weights are most off, if several."""
         lists, weights = self.sums.by_query
@@ -206,6 +226,7 @@ class _Measured:
             )
         if not given:
             notes += self._never_shown()
+            notes += self._overlap_since(whole)
         exploring: Exploration | None = None
         if not given and session.how.objective == "any":
             exploring = best_exploration(session.rows, self.fixed)

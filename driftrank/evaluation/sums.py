@@ -23,7 +23,7 @@ class Sums:
     cells: Cells
     columns: dict[str, Floats]  #: by name of the estimator: (now, window, bucket, m)
     common: dict[str, Floats]  #: (now, window, bucket)
-    largest: Floats  #: (now, 2) the largest weight of a list, down to its first click and whole
+    largest: Floats  #: (now, window, 2) the largest weight of a list, down to its first click and whole
     by_query: Floats  #: (2, query) lists, sum of stopped weights
     rows: int = 0  #: of all batches
     undefined: int = 0  #: those that do not count, since the target's list was not possible
@@ -33,7 +33,7 @@ class Sums:
         """Add up batches."""
         columns: dict[str, Floats] = {}
         common = {name: np.zeros(cells.count) for name in _COMMON}
-        largest, by_query = np.zeros((2, 2)), np.zeros((2, queries))
+        largest, by_query = np.zeros((2, 2 * cells.windows)), np.zeros((2, queries))
         count = undefined = 0
         for batch in batches:
             for key, estimator in estimators.items():
@@ -42,18 +42,16 @@ class Sums:
                 columns[key] = columns.get(key, 0.0) + np.stack(parts, axis=1)
             for name, rows in _common(batch).items():
                 common[name] += added(batch.cell, rows, cells.count)
-            now = batch.cell >= cells.count // 2
-            for side in range(2):
-                weights = np.column_stack([batch.stopped, batch.whole])[now == bool(side)]
-                largest[side] = np.maximum(largest[side], weights.max(axis=0, initial=0.0))
+            with np.errstate(invalid="ignore"):  # without propensities there are none
+                for most, weights in zip(largest, (batch.stopped, batch.whole), strict=True):
+                    np.maximum.at(most, batch.cell // cells.buckets, weights)
             count += len(batch.lists)
             undefined += int((batch.lists == 0).sum())
             by_query[0] += added(batch.query, batch.lists, queries)
             by_query[1] += added(batch.query, batch.stopped if batch.place is None else batch.whole, queries)
         shaped = {key: value.reshape(*cells.shape, -1) for key, value in columns.items()}
-        return cls(
-            cells, shaped, {k: v.reshape(cells.shape) for k, v in common.items()}, largest, by_query, count, undefined
-        )
+        by_cell = {key: value.reshape(cells.shape) for key, value in common.items()}
+        return cls(cells, shaped, by_cell, largest.T.reshape(2, -1, 2), by_query, count, undefined)
 
     def merge(self, other: Sums) -> Sums:
         """The sums of both."""
@@ -80,7 +78,13 @@ class Scope:
 
     columns: dict[str, Floats]
     common: dict[str, Floats]
-    largest: Floats  #: (2,) the largest weight of a list, down to its first click and whole
+    largest: Floats  #: (window, 2) the largest weight of a list, down to its first click and whole
+
+    def since(self, window: int) -> Scope:
+        """The sums from a window on."""
+        columns = {key: value[window:] for key, value in self.columns.items()}
+        common = {key: value[window:] for key, value in self.common.items()}
+        return Scope(columns, common, self.largest[window:])
 
     def total(self, name: str) -> float:
         return float(self.common[name].sum())
@@ -124,7 +128,7 @@ class Scope:
     def dominance(self, whole: bool = False) -> float:
         """The share of all weights that one list has at most."""
         total = self.total("full" if whole else "stopped")
-        return float(self.largest[int(whole)]) / total if total else 1.0
+        return float(self.largest[:, int(whole)].max()) / total if total else 1.0
 
     def bernstein(self, kind: str) -> tuple[float, float, float]:
         """The sum of weighted ``"gains"`` or ``"losses"``, the sum of their squared distances from guesses, and the

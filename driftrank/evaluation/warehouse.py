@@ -254,7 +254,7 @@ def read_sums(path: str | os.PathLike[str]) -> Sums:
     }  # fmt: skip
     common = {key: shaped(column(key))[..., 0] for key in _SUMS if key != "full_reward"}
     common["stopped"] = common["gains"] + common["losses"]
-    largest = np.zeros((2, 2))
+    largest = np.zeros((2, cells.windows, 2))
     largest[1] = [np.max(np.asarray(got[name], np.float64)) for name in _LARGEST]
     return Sums(cells, columns, common, largest, np.zeros((2, 0)))
 

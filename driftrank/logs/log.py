@@ -213,6 +213,8 @@ class Log:
                     f"{name}={value!r}: must be a time such as '2024-05-01 12:00'; {self.source} has timestamps"
                 )
             return f"TIMESTAMP {literal(moment.isoformat(sep=' ') if isinstance(moment, datetime) else str(moment))}"
+        if isinstance(value, str):
+            raise ValueError(f"{name}={value!r}: must be a number, as the times of {self.source}")
         check_number(name, value, -math.inf)
         return repr(value)
 

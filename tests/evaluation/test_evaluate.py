@@ -550,6 +550,26 @@ def test_no_overlap(folder: Path) -> None:
     assert codes(dr.evaluate(half, {"lamps": BEST["lamps"]}, changes=0)) == []
 
 
+@pytest.mark.parametrize("clock", [False, True])
+def test_overlap_from_some_time_on(folder: Path, clock: bool) -> None:
+    """Everybody saw one list at first: the refusal says from when on the log has an answer, and it has one."""
+    rng = np.random.default_rng(17)
+    parts = [draw(rng, 3000, fixed), draw(rng, 9000, uniform)]
+    drawn = worlds.Drawn(*(np.concatenate(both) for both in zip(*parts, strict=True)))
+    start = np.datetime64("2026-01-01T00:00:00", "s")
+    time = {"time": pa.array(start + 60 * np.arange(12_000))} if clock else {}
+    path = write(folder / f"later-{clock}.parquet", drawn, **time)
+    found = dr.evaluate(path, BEST, changes=0)["rankings"]
+    assert [refusal.code for refusal in found.refused] == ["no-overlap"]
+    [said] = [note.split("--since '")[1].split("'")[0] for note in found.notes if "--since" in note]
+    if clock:
+        assert np.datetime64(said) <= start + 60 * 3600  # no later than the window after the change
+    later = dr.evaluate(path, BEST, changes=0, since=said if clock else int(said))["rankings"]
+    assert later.low < value() < later.high  # type: ignore[operator]
+    never = dr.evaluate(small(folder, "half", lambda q: softmax(q) if q == 0 else fixed(q)), BEST, changes=0)
+    assert not [note for note in never["rankings"].notes if "--since" in note]
+
+
 def test_wrong_propensities(folder: Path) -> None:
     said = pa.array([[1 / 6, 1 / 5, 1 / 4]] * N, pa.list_(pa.float64()))
     found = dr.evaluate(small(folder, "wrong", softmax, propensities=said), BEST, changes=0)
@@ -655,7 +675,9 @@ def test_a_refused_number_is_nowhere(folder: Path) -> None:
         ({"propensities": "joint"}, "propensities='joint'"),
         ({"value_of": "dream"}, "value_of='dream'"),
         ({"against": "nobody"}, "unknown target 'nobody'"),
-        ({"since": "7d"}, "since='7d': must be a number"),
+        ({"since": "7d"}, r"since='7d': must be a number, as the times of .* \(0 to 5999\), whose unit is not known"),
+        ({"since": "tuesday"}, "since='tuesday': must be a number, as the times of"),
+        ({"since": 10**6}, "since=1000000: must be at most the last time of .*, 5999"),
         ({"targets": []}, "targets"),
         ({"targets": ["best-now", "best-now"]}, "best-now occurs twice"),
         ({"targets": "CascadeUBC1"}, "did you mean CascadeUCB1"),
