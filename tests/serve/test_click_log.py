@@ -410,6 +410,7 @@ def two_rankers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("arguments", "message"),
     [
         ("STORE out", "ranker=None: must be a ranker with lists in the log; there are: default, shop"),
+        ("service.db out", "ranker=None: must be a ranker with lists in the log; there are: default, shop"),
         ("STORE out --ranker none", "ranker='none': must be a ranker with lists in the log; there are: default, shop"),
         ("STORE shop.parquet --ranker default", "must be a log of ranker default, not shop"),
         ("STORE file.parquet --ranker shop", "must be a folder"),

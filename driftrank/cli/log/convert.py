@@ -46,7 +46,7 @@ OnErrorOption = Annotated[
 
 def convert(
     source: Annotated[
-        str, typer.Argument(metavar="IN", help="The log, as text, gzipped or not; or the address of a store.")
+        str, typer.Argument(metavar="IN", help="The log, as text, gzipped or not; or the store of a service.")
     ],
     out: Annotated[
         Path, typer.Argument(metavar="OUT.parquet", help="The file to write; of a store, the folder to add files to.")
@@ -79,16 +79,17 @@ def convert(
     driftrank log convert log.jsonl log.parquet --clicks items --on-error stop
     driftrank log convert rows.tsv log.parquet --columns list=serp,item=doc,rank=position,click=clicked
     driftrank log convert obd/random/all/all.csv log.parquet --group
-    driftrank log convert sqlite:///driftrank.db log.parquet --ranker shop
+    driftrank log convert driftrank.db log.parquet --ranker shop
+    driftrank log convert postgresql://db1/driftrank log.parquet --ranker shop
     """
-    if "://" in source:
+    if "://" in source or _is_store(source):
         given = (format, columns, clicks, group, query, propensities, on_error)
         if given != ("auto", None, "positions", False, None, None, "skip"):
             raise ValueError(f"IN={source}: a store takes --ranker, but no other option of formats")
-        _convert_store(source, out, ranker, json=json, quiet=quiet)
+        _convert_store(source if "://" in source else f"sqlite:///{source}", out, ranker, json=json, quiet=quiet)
         return
     if ranker is not None:
-        raise ValueError(f"ranker={ranker!r}: must not be given unless IN is a store, such as sqlite:///driftrank.db")
+        raise ValueError(f"ranker={ranker!r}: must not be given unless IN is a store, such as driftrank.db")
     import time
 
     from driftrank.cli._output import show_json
@@ -109,6 +110,15 @@ def convert(
     if not quiet:
         speed = f", {report.lines / seconds / 1e6:.1f} M lines/s" if report.lines > 1e6 else ""
         typer.echo(f"{out}: {report.lists:,} lists, {report.clicks:,} clicks, of {report.lines:,} lines{speed}")
+
+
+def _is_store(path: str) -> bool:
+    """True for the SQLite file of a store."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(16) == b"SQLite format 3\0"
+    except OSError:
+        return False
 
 
 def _convert_store(url: str, out: Path, ranker: str | None, *, json: bool, quiet: bool) -> None:
