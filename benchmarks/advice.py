@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT))
 import driftrank as dr  # noqa: E402
 from driftrank.clickmodels.registry import click_model  # noqa: E402
 from driftrank.environments.base import Environment  # noqa: E402
-from driftrank.experiments.advice.candidates import KEEP, ORDER, candidates  # noqa: E402
+from driftrank.experiments.advice.candidates import KEEP, candidates  # noqa: E402
 from driftrank.experiments.advice.measuring import measure  # noqa: E402
 from driftrank.experiments.advice.worlds import World  # noqa: E402
 from driftrank.logs.generations import DriftingQuery, Generations, QueryTable  # noqa: E402
@@ -104,7 +104,7 @@ def trial(task: tuple[int, argparse.Namespace]) -> dict[str, Any]:
         "logging": order, "verdict": advice.verdict, "codes": [refusal.code for refusal in advice.refused],
         "trial": advice.trial, "models": [m.check.model for m in advice.models if m.gain is not None],
         "said": None if advice.gain is None else advice.gain.to_dict(),
-        "true": values[advice.trial] - keep if advice.trial not in (None, KEEP, ORDER) else 0.0,
+        "true": values[advice.trial] - keep if advice.trial is not None else 0.0,
         "best": best, "lost": values[best] - values[used], "lost_by_trial": values[best] - values[advice.trial or KEEP],
         "values": values, "losers": len(advice.losers), "seconds": time.perf_counter() - begin,
     }  # fmt: skip

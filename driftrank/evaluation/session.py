@@ -193,7 +193,8 @@ class _Measured:
                 break
             if estimate(later, used, session.checks, session.how, model).value is not None:
                 time = session.rows.begin_of(window)
-                again = ", and the policy would learn from there on" if self.target.value_of == "shadow" else ""
+                learnt = self.target.value_of in VALUES  # from these lists alone, so that it shows others
+                again = ". What it learns from these alone may have an answer" if learnt else ""
                 return [
                     f"Of the lists from {time} on ({later.lists / scope.lists:.0%}) the weights are as they should be:"
                     f" --since '{time}' leaves the others out{again}."
