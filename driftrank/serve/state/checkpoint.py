@@ -111,7 +111,7 @@ class Checkpoint(NamedTuple):
                 UNSET if r.experiment.is_new(r.created) else r.experiment,
                 r.stable_lists.to_bytes() if len(r.stable_lists) else UNSET,
                 r.history if len(r.history) > 1 else UNSET,
-                r.series.saved() if r.series.arms else UNSET,
+                r.series.saved() if r.series.nbytes else UNSET,
             )
             for name, r in self.rankers.items()
         }  # fmt: skip

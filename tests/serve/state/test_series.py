@@ -131,6 +131,16 @@ def test_series_survive_restarts_crashes_and_resets(harness: Harness) -> None:
     assert not harness.state.rankers["shop"].series.arms
 
 
+def test_a_first_list_that_is_a_later_page_survives_a_restart(harness: Harness) -> None:
+    """It counts for positions, and for no arm."""
+    harness.put("shop", policy="CascadeUCB1", k=3, stable="1h")
+    harness.rank("q", ITEMS, "e", ranker="shop", subject="s", offset=3)
+    before = harness.state.rankers["shop"].series.saved()
+    harness.restart()
+    assert harness.replay.records == 0, "it is in the checkpoint"
+    assert harness.state.rankers["shop"].series.saved() == before
+
+
 def test_a_checkpoint_without_series_loads(harness: Harness) -> None:
     traffic(harness, 40)
     harness.checkpoint()
