@@ -134,18 +134,22 @@ def _work(
         log_config=None, access_log=False, lifespan="off", server_header=False, timeout_graceful_shutdown=_GRACE,
         ws="none", proxy_headers=False, ssl_certfile=settings.tls_cert, ssl_keyfile=settings.tls_key,
     )  # fmt: skip
-    _load_tls(config)
+    _check_certificate(settings)
+    config.load()
     service.url = url_of(listener, settings)
     service.worker = None if worker is None else worker.number
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(_serve(_Server(config, service, load, worker), connections, listener, listening, sandbox))
 
 
-def _load_tls(config: uvicorn.Config) -> None:
+def _check_certificate(settings: ServerSettings) -> None:
+    """Raise if the certificate or its key cannot be used. One that fails in use would stay there, without its key."""
+    if settings.tls_cert is None:
+        return
     try:
-        config.load()
-    except (OSError, ssl.SSLError) as error:
-        raise ValueError(f"tls_cert={config.ssl_certfile!r}, tls_key={config.ssl_keyfile!r}: {error}") from None
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_cert, settings.tls_key)
+    except OSError as error:
+        raise ValueError(f"tls_cert={settings.tls_cert!r}, tls_key={settings.tls_key!r}: {error}") from None
 
 
 async def _serve(
@@ -300,9 +304,10 @@ class _Server(uvicorn.Server):
     async def _load_again(self, load: Callable[[], ServerSettings]) -> None:
         try:
             settings, changed, fixed = reloaded(self.service.settings, load())
+            _check_certificate(settings)
             await self.service.configure(settings)
-            if self.config.ssl is not None:  # for new connections
-                self.config.ssl.load_cert_chain(str(self.config.ssl_certfile), self.config.ssl_keyfile)
+            if self.config.ssl is not None and settings.tls_cert is not None:  # for new connections
+                self.config.ssl.load_cert_chain(settings.tls_cert, settings.tls_key)
         except (ValueError, OSError, Refused) as error:
             _log.error("the settings were not loaded again: %s", error)
             return

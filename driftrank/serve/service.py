@@ -95,26 +95,32 @@ class Service(ServiceCore):
         return replay
 
     async def _set_rankers(self, rankers: Mapping[str, RankerSettings]) -> None:
-        """Create or change the rankers of the settings."""
-        for name, settings in rankers.items():
-            ranker = self.state.rankers.get(name)
-            # a default ranker that is not in the settings may have been changed by a request
-            if ranker is None or (settings != RankerSettings() and explicit(settings, ranker) != ranker.settings):
-                if name not in self.settings.discard and (lost := self.would_discard(name, settings)):
-                    raise ValueError(
-                        f"ranker {name}: {lost}; start with --discard {name} to begin again, "
-                        "or with the settings that it has"
-                    )
-                await self._compiler.compile(settings)
-                new = self._changes.setting_record(name, settings, "settings")
-                if self._follower is not None:  # services that start at the same time write it once
-                    new = new._replace(id=self._id_of(name, settings))
-                    (settled,) = await self._committer.append([new])
-                    if not settled.new and name not in self.state.rankers:
-                        await self._committer.append([new._replace(id=unique_id("ranker"))])
-                else:
-                    await self._committer.append([new])
-                self.log_operation(name, "set", "settings")
+        """Create or change the rankers of the settings: all of them, or none if one of them is refused."""
+        changed = {name: settings for name, settings in rankers.items() if self._differs(name, settings)}
+        for name, settings in changed.items():
+            if name not in self.settings.discard and (lost := self.would_discard(name, settings)):
+                raise ValueError(
+                    f"ranker {name}: {lost}; start with --discard {name} to begin again, "
+                    "or with the settings that it has"
+                )
+            await self._compiler.compile(settings)
+        for name, settings in changed.items():
+            if not self._differs(name, settings):  # another service has set it meanwhile
+                continue
+            new = self._changes.setting_record(name, settings, "settings")
+            if self._follower is not None:  # services that start at the same time write it once
+                new = new._replace(id=self._id_of(name, settings))
+                (settled,) = await self._committer.append([new])
+                if not settled.new and name not in self.state.rankers:
+                    await self._committer.append([new._replace(id=unique_id("ranker"))])
+            else:
+                await self._committer.append([new])
+            self.log_operation(name, "set", "settings")
+
+    def _differs(self, name: str, settings: RankerSettings) -> bool:
+        ranker = self.state.rankers.get(name)
+        # a default ranker that is not in the settings may have been changed by a request
+        return ranker is None or (settings != RankerSettings() and explicit(settings, ranker) != ranker.settings)
 
     def _id_of(self, name: str, settings: RankerSettings) -> str:
         """The id of the record of a setting: one for the same settings after the same operation."""

@@ -144,13 +144,20 @@ def test_tls(tmp_path: Path) -> None:
         return httpx.get(f"{server.url}/healthz", verify=context).status_code
 
     certificate("first")
+    first, first_key = (tmp_path / "cert.pem").read_bytes(), (tmp_path / "key.pem").read_bytes()
     with Running(tmp_path, "--tls-cert", "cert.pem", "--tls-key", "key.pem", **CHEAP) as server:
         assert server.url.startswith("https://127.0.0.1:")
         assert status(server) == 200
+        certificate("other")
+        (tmp_path / "key.pem").write_bytes(first_key)  # half of a renewal
+        send(server, signal.SIGHUP)
+        until(lambda: "not loaded again: tls_cert='cert.pem'" in server.log, server.log)
+        (tmp_path / "cert.pem").write_bytes(first)
+        assert status(server) == 200, "new connections still get the first one"
         certificate("second")
         with pytest.raises(httpx.ConnectError):
             status(server)
         send(server, signal.SIGHUP)
-        until(lambda: "loaded again" in server.log, server.log)
+        until(lambda: "were loaded again" in server.log, server.log)
         assert status(server) == 200
         assert server.stop() == 0

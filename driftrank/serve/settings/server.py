@@ -168,6 +168,7 @@ def reloaded(before: ServerSettings, settings: ServerSettings) -> tuple[ServerSe
     """
     names = [field.name for field in dataclasses.fields(settings)]
     changed = [name for name in names if getattr(before, name) != getattr(settings, name)]
-    fixed = [name for name in changed if name in _FIXED]
+    kept = _FIXED if (before.tls_cert is None) == (settings.tls_cert is None) else (*_FIXED, "tls_cert", "tls_key")
+    fixed = [name for name in changed if name in kept]
     settings = dataclasses.replace(settings, **{name: getattr(before, name) for name in fixed})
     return settings, [name for name in changed if name not in fixed], fixed
