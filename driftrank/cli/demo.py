@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from driftrank.cli.serve import end_compiling
 from driftrank.extras import need
 
 PortOption = Annotated[
@@ -57,7 +58,9 @@ def demo(
         settings = load_settings(None, os.environ, options)
         check_reachable(settings)
         set_up_logging(settings.log_level)
+        typer.echo("driftrank is starting; the very first time it compiles for up to a minute", err=True)
         serve(settings, listening, sandbox=Sandbox(rate=rate, seed=seed))
+    end_compiling()
 
 
 def _free(port: int) -> int:

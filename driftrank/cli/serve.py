@@ -129,6 +129,20 @@ def serve(
     run, load = _prepare(config, options)
     settings = load()
     run(settings, lambda url: typer.echo("\n".join([_listening(url, settings), *_exploring(settings)])), load)
+    end_compiling()
+
+
+def end_compiling() -> None:
+    """End the process if it is compiling, which nothing can interrupt, once all else is done."""
+    import os
+    import sys
+
+    from driftrank.serve.requests.compiler import compiling
+
+    if compiling():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def _prepare(config: Path | None, options: dict[str, Any]) -> tuple[Any, Callable[[], ServerSettings]]:

@@ -94,7 +94,8 @@ class AsyncClient(Core):
         baseline (by default the items as given) with an empty event id, as long as the ranker's lists: as answers have
         shown, or as the client's ``k`` says. For a while after that the service is not asked at all, so that not every
         page waits. Feedback for a fallback is not sent. The ranking that the service may still make is taken back in
-        the background: it was not shown.
+        the background: it was not shown. A call that the service refuses (a key without access, an unknown ranker, no
+        items, an item twice) is an error of the caller, and raises with a fallback, too.
         """
         route = route_of(self.name, query)
         request = RankRequest(

@@ -161,6 +161,44 @@ def test_no_callers_order_from_a_service_that_stops(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_settings_are_loaded_again_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    with Harness(tmp_path) as service:
+        service.put("first", policy="CascadeUCB1", k=3)
+        service.rank("q", ["a", "b"], "e")
+        service.feedback("e", [1])
+        loaded = {
+            "first": RankerSettings(policy="CascadeUCB1", k=2),
+            "new": RankerSettings(policy="CascadeUCB1"),
+            "default": RankerSettings(policy="CascadeTS"),
+        }
+        with pytest.raises(ValueError, match=r"ranker default: .* would discard what was learnt from 1 rankings"):
+            service.run(service.service.configure(ServerSettings(rankers=loaded)))
+        assert service.info("first").settings.k == 3
+        assert "new" not in service.state.rankers
+
+
+@pytest.mark.parametrize("command", ["serve", "demo"])
+def test_a_stop_does_not_wait_for_the_compiler(tmp_path: Path, command: str) -> None:
+    options = ["--no-open"] if command == "demo" else ["--store", f"sqlite:///{tmp_path}/x.db"]
+    script = f"""if True:
+        import time
+        from driftrank.cli import main
+        from driftrank.serve.requests import compiler
+        def compiling(*_):
+            print("compiling", flush=True)
+            time.sleep(120)
+        compiler.warm_up = compiling
+        main({[command, "--port", "0", *options]!r})
+    """
+    environ = OUTSIDE | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", script], env=environ, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "compiling\n"
+        process.terminate()
+        assert process.wait(60) == 0
+    assert list(tmp_path.glob("driftrank-demo-*")) == []
+
+
 @pytest.mark.slow
 def test_a_first_start_and_one_after_compile(tmp_path: Path) -> None:
     """With an empty cache of kernels: half a minute of 503 before; with ``driftrank compile`` nothing to wait for."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 from driftrank.serve.core import ServiceCore
@@ -15,6 +17,38 @@ from driftrank.wire import RankerSettings
 _log = logging.getLogger("driftrank.serve")
 #: seconds after which it is logged that a policy is being compiled: compiled ones are loaded by then
 _SOON = 2.0
+_THREAD = "driftrank compiling"
+
+
+def compiling() -> bool:
+    """True if a policy is being compiled in this process."""
+    return any(thread.name == _THREAD for thread in threading.enumerate())
+
+
+async def _in_thread(work: Callable[[], int]) -> int:
+    """Work in a thread that nobody waits for at the end: compiling cannot be interrupted, and takes up to a minute."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[int] = loop.create_future()
+
+    def settle(size: int, error: BaseException | None) -> None:
+        if done.done():  # cancelled
+            return
+        if error is None:
+            done.set_result(size)
+        else:
+            done.set_exception(error)
+
+    def run() -> None:
+        size, failed = 0, None
+        try:
+            size = work()
+        except BaseException as error:
+            failed = error
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(settle, size, failed)
+
+    threading.Thread(target=run, name=_THREAD, daemon=True).start()
+    return await done
 
 
 class RankerCompiler:
@@ -42,7 +76,7 @@ class RankerCompiler:
             core.doing = f"compiling {policy.spec}"
         slow = asyncio.get_running_loop().call_later(_SOON, self._log_compiling, policy.spec)
         try:
-            size: float = await asyncio.to_thread(warm_up, policy, settings.k, settings.horizon, most)
+            size: float = await _in_thread(lambda: warm_up(policy, settings.k, settings.horizon, most))
         except MemoryError:
             size = math.inf
         finally:
