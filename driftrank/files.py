@@ -33,15 +33,15 @@ def written_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def usable_folder(path: str | os.PathLike[str]) -> Path:
-    """Create a folder unless it exists; raises ValueError if it cannot be written to."""
+def usable_folder(path: str | os.PathLike[str], name: str = "out") -> Path:
+    """Create a folder unless it exists; raises ValueError, with the name of the option, if it cannot be written to."""
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise ValueError(f"out={os.fspath(path)!r}: cannot write to this folder ({error.strerror})") from None
+        raise ValueError(f"{name}={os.fspath(path)!r}: cannot write to this folder ({error.strerror})") from None
     return folder
 
 

@@ -74,7 +74,7 @@ def advise(
     if out is not None:
         check_settings_file(out)
     if report is not None:
-        usable_folder(report)
+        usable_folder(report, "report")
     found = run(
         open_log(log, columns_of(columns)), k=k, candidates=policy, models=model, budget=budget, seed=seed,
         progress=False if json else None,

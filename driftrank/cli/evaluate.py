@@ -141,7 +141,7 @@ def evaluate(
         return _from_sums(from_sums, level, interval, planned, json)
     assert log is not None
     if report is not None:
-        usable_folder(report)
+        usable_folder(report, "report")
     targets = [*(policy or ()), *(rankings or ()), *(["best-now"] if best_now else ())]
     if not targets:
         raise ValueError("policy: give --policy, --rankings or --best-now")

@@ -74,6 +74,7 @@ def test_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ([], "policy: give --policy, --rankings or --best-now"),
         (["--rankings", "nowhere.csv"], "nowhere.csv: no such file"),
         (["--best-now", "--since", "yesterday"], "since='yesterday'"),
+        (["--best-now", "--report", "/dev/null"], "report='/dev/null': cannot write to this folder"),
         (["--best-now", "--estimator", "snips"], "unknown estimator 'snips'"),
         (["--best-now", "--against", "best"], "unknown target 'best'; did you mean best-now?"),
         (["--policy", "CascadeUCB1", "--value-of", "dream"], "value_of='dream'"),
