@@ -18,7 +18,7 @@ from driftrank.clickmodels import CM, ClickModel
 from driftrank.clickmodels.registry import as_click_model
 from driftrank.environments.templates import segments, unroll
 from driftrank.kernels import kernel
-from driftrank.kernels.compile import bind, specialise
+from driftrank.kernels.compile import bind, check_kernels, specialise
 from driftrank.kernels.layout import parameter_reader, parameter_row
 from driftrank.kernels.rng import run_keys, world_keys
 from driftrank.queries import Queries
@@ -236,6 +236,7 @@ class CompiledEnvironment:
     """The compiled kernels of an environment."""
 
     def __init__(self, environment: Environment) -> None:
+        check_kernels(environment, {name: getattr(type(environment), name, None) for name in ("world", "live")})
         parameters = environment.parameters()
         self.environment = environment
         self.row = parameter_row(parameters)
@@ -281,10 +282,27 @@ class Chunk:
     def advance(self, first: int, last: int) -> int:
         """Fill in the segments from step ``first``; returns the last step that they cover, at most ``last``."""
         world = self.world
-        return int(
+        covered = int(
             world.segments(
                 world.row, self.model, self.base, self.keys, first, last,
                 self._until, self.count, self.starts, self._ends, self.alphas, self.optimal, self.best,
                 self.live, self.work,
             )
         )  # fmt: skip
+        self._check()
+        return covered
+
+    def _check(self) -> None:
+        """Refuse a kernel ``world`` that returns no later step, or an attraction outside [0, 1]."""
+        n = int(self.count.max())
+        name = type(self.world.environment).__name__
+        hint = "driftrank.environments.checks.check_environment finds such mistakes"
+        starts, ends = self.starts[:, :n], self._ends[:, :n]
+        stuck = (ends <= starts) & (np.arange(n) < self.count[:, None])
+        if stuck.any():
+            step, until = int(starts[stuck][0]), int(ends[stuck][0])
+            raise ValueError(f"{name}.world: step {step} returns {until}, must return a later step, an integer; {hint}")
+        alphas = self.alphas[:, : n * len(self.base)]
+        low, high = float(alphas.min()), float(alphas.max())
+        if not (low >= 0 and high <= 1):
+            raise ValueError(f"{name}.world: attraction from {low:g} to {high:g}, must be probabilities; {hint}")

@@ -24,6 +24,8 @@ def unroll(p, model, base, key, first, last, until, starts, ends, alphas, optima
         if CHURNS:
             LIVE(p, base, key, now, live[n * L : (n + 1) * L])
         ends[n] = t
+        if t <= now:  # an error, which the caller sees in ends
+            t = now + 1
         optimal[n] = OPTIMUM(model, alpha, best[n * K : (n + 1) * K], work)
         n += 1
     return n, t

@@ -30,6 +30,8 @@ from driftrank.validation import check_number
 KINDS = tuple(COLUMNS)
 #: the share of a log, at its end, that models are compared on
 HOLDOUT = 0.2
+#: smaller differences of log-likelihoods do not count: EM stops that close to its end, and tables show no more digits
+_ROUNDING = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +76,13 @@ class FittedModels:
     @property
     def ties(self) -> list[str]:
         """Models that are not behind the best by more than two standard errors."""
-        others = [name for name in self.ranked() if name != self.best] if self.best else []
-        return [name for name in others if self.fits[name].exact and self.behind(name)[0] <= 2 * self.behind(name)[1]]
+        found = []
+        for name in self.ranked() if self.best else ():
+            if name != self.best and self.fits[name].exact:
+                mean, error = self.behind(name)
+                if mean <= 2 * error + _ROUNDING:
+                    found.append(name)
+        return found
 
     def table(self) -> Table:
         """The comparison, from best to worst."""

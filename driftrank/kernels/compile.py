@@ -80,6 +80,16 @@ def kernel(function: Callable[..., Any], on_gpu: Callable[..., Any] | None = Non
     return Kernel(function, on_gpu)
 
 
+def check_kernels(owner: Any, kernels: Mapping[str, Any]) -> None:
+    """Refuse what lacks a kernel, or has a plain function instead, which numba reports as a missing type."""
+    missing = [name for name, function in kernels.items() if function is None]
+    if missing:
+        raise TypeError(f"{type(owner).__name__} lacks the kernel{'s' * (len(missing) > 1)} {', '.join(missing)}")
+    plain = [name for name, function in kernels.items() if isinstance(function, FunctionType)]
+    if plain:
+        raise TypeError(f"{type(owner).__name__}.{plain[0]}: must be marked @kernel, of driftrank.kernels")
+
+
 def pure(function: Any) -> Any:
     """The plain Python function of a kernel: the same numbers, without compiling."""
     return getattr(function, "py_func", function)

@@ -133,9 +133,11 @@ def _counted(connection: duckdb.DuckDBPyConnection, log: Log) -> tuple[dict[str,
     expected = "1" if log.propensities == "list" else "len(ranking)"
     wrong = {kind: sql.format(expected=expected) for kind, sql in wrong.items()}
     flags = ", ".join(f"coalesce({sql}, false) AS {kind}" for kind, sql in wrong.items())
-    sums = ", ".join(f"count_if({kind}), min({_PLACE}, {EXAMPLES}) FILTER (WHERE {kind})" for kind in wrong)
+    sums = ", ".join(
+        f"count(*) FILTER (WHERE {kind}), min({_PLACE}, {EXAMPLES}) FILTER (WHERE {kind})" for kind in wrong
+    )
     row = connection.execute(
-        "SELECT count(*), coalesce(sum(clicked), 0)::BIGINT, count_if(clicked = 0),"
+        "SELECT count(*), coalesce(sum(clicked), 0)::BIGINT, count(*) FILTER (WHERE clicked = 0),"
         f" coalesce(sum(clicked - places), 0)::BIGINT, {sums} FROM (SELECT file, row, {flags},"
         " coalesce(len(clicks), 0) AS clicked, coalesce(list_unique(clicks), 0) AS places FROM numbered)"
     ).fetchone()

@@ -236,6 +236,41 @@ def test_bad_queries(queries, k, message):
         Stationary(queries, k=k)
 
 
+@kernel
+def _stays(p, base, key, t, alpha):
+    for a in range(base.shape[0]):
+        alpha[a] = base[a]
+    return t if t > 20 else t + 10
+
+
+@kernel
+def _triples(p, base, key, t, alpha):
+    for a in range(base.shape[0]):
+        alpha[a] = base[a] * 3
+    return t + 10
+
+
+@pytest.mark.parametrize(
+    ("world", "error", "message"),
+    [
+        (None, TypeError, "_Mistake lacks the kernel world"),
+        (_stays.py_func, TypeError, r"_Mistake\.world: must be marked @kernel"),
+        (_stays, ValueError, r"_Mistake\.world: step 21 returns 21, must return a later step"),
+        (_triples, ValueError, r"_Mistake\.world: attraction from 0\.6 to 1.5, must be probabilities"),
+    ],
+)
+def test_mistakes_in_a_kernel_are_named(world, error, message):
+    """Without a check of the contract, too: a world that does not go on would be asked forever."""
+
+    class _Mistake(QueryEnvironment):
+        kind = "abrupt"
+
+    if world is not None:
+        _Mistake.world = staticmethod(world)
+    with pytest.raises(error, match=message):
+        _Mistake([[0.5, 0.2]], k=1).breakpoints(100)
+
+
 def test_environments_are_values():
     one, same, other = (Abrupt(BASE, k=2, period=p) for p in (10, 10, 20))
     assert one == same

@@ -87,6 +87,14 @@ def test_differences_have_paired_errors(log: Log, fitted: FittedModels) -> None:
     assert fitted.summary()["models"]["CM"]["standard_error"] == error
 
 
+def test_without_clicks_no_model_is_best(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    rows = "SELECT 'q' AS query, n AS time, [1 + n % 2, 2 - n % 2] AS ranking, []::INT[] AS clicks FROM range(50) t(n)"
+    duckdb.sql(f"COPY ({rows}) TO '{path}'")
+    found = fit_log(open_log(path), "CM,PBM,UBM,DBN")
+    assert {found.best, *found.ties} == {"CM", "PBM", "UBM", "DBN"}
+
+
 def test_rare_clicks_do_not_look_attractive(tmp_path: Path) -> None:
     """At a click rate of 0.4%, the average attraction is right; with one click in two views added it is not."""
     path = tmp_path / "log.parquet"

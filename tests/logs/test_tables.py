@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from driftrank.logs import open_log
 from driftrank.logs.bad_lines import LogReport
+from driftrank.logs.checking import check
 from driftrank.logs.conversion.convert import convert
 
 
@@ -233,6 +234,20 @@ def test_a_header_alone(tmp_path: Path) -> None:
         rows, report = converted(tmp_path / "log.csv", text)
         assert (rows, report.counts) == ([], {})
         assert open_log(tmp_path / "log.parquet").count() == 0
+        found = check(tmp_path / "log.csv")
+        assert found.good
+        assert set(found.counts.values()) == {0}
+        assert found.first is None
+
+
+def test_the_source_is_not_overwritten(tmp_path: Path) -> None:
+    source, link = tmp_path / "log.csv", tmp_path / "link.csv"
+    source.write_text("query,time,ranking,clicks\nq,1,1 2,1\n")
+    link.symlink_to(source)
+    for out in (source, link):
+        with pytest.raises(ValueError, match="is the log that is to be converted"):
+            convert(source, out)
+    assert source.read_text().startswith("query")
 
 
 cells = st.text("ab1 ,;\"'[]\\é\t", max_size=6)

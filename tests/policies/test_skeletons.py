@@ -114,6 +114,16 @@ def test_a_missing_kernel_is_named():
         _Half().start(["a", "b"], 1)
 
 
+def test_a_plain_function_is_named():
+    class _Plain(CascadeKLUCB):
+        @staticmethod
+        def update(p, s, e, r, clicks, observed):
+            pass
+
+    with pytest.raises(TypeError, match=r"_Plain\.update: must be marked @kernel"):
+        _Plain().start(["a", "b"], 1)
+
+
 @pytest.mark.parametrize("name", policies())
 def test_kernels_have_the_documented_signatures(name):
     for kind, function in parse_policy(name).kernels()._asdict().items():

@@ -50,9 +50,11 @@ def _show(found: LogCheck, examples: int) -> None:
 
     report = found.report
     counts = [(name, f"{count:,}") for name, count in found.counts.items()]
-    counts += [("lists with a click", f"{found.click_rate:.1%}")] if found.counts["lists"] else []
+    if found.counts["lists"]:
+        counts.append(("lists with a click", f"{found.click_rate:.1%}"))
     counts += [("propensities", found.propensities)] if found.propensities else []
-    counts += [("first time", f"{found.first}"), ("last time", f"{found.last}")]
+    if found.counts["lists"]:
+        counts += [("first time", f"{found.first}"), ("last time", f"{found.last}")]
     if report.unit == "line":
         counts.insert(0, ("lines of text", f"{report.lines:,}"))
     typer.echo(f"{found.source}\n")

@@ -98,6 +98,8 @@ def convert(
         raise ValueError(f"{name}: no such file" if not os.path.exists(name) else f"{name}: a folder, not a file")
     if not target.parent.is_dir():
         raise ValueError(f"{target}: there is no folder {target.parent}")
+    if target.exists() and target.samefile(name):
+        raise ValueError(f"{target}: is the log that is to be converted; give the result another name")
     stream = Stream(name)
     report = LogReport(name)
     chosen, reader = _reader(stream, format)

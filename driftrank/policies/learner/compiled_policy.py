@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from driftrank.kernels.compile import specialise
+from driftrank.kernels.compile import check_kernels, specialise
 from driftrank.kernels.layout import Layout, parameter_reader, parameter_row, state_unpacker
 from driftrank.policies.base import Policy, RankingProblem
 from driftrank.policies.policy_kernels import PolicyKernels, believe_nothing
@@ -43,9 +43,7 @@ class CompiledPolicy:
         layout = Layout.of(policy.fields(parameters), problem.L, problem.K)
         shared = Layout.of(policy.shared_fields(parameters), problem.L, problem.K)
         kernels = policy.kernels()
-        missing = [name for name, function in kernels._asdict().items() if function is None]
-        if missing:
-            raise TypeError(f"{type(policy).__name__} lacks the kernel{'s' * (len(missing) > 1)} {', '.join(missing)}")
+        check_kernels(policy, kernels._asdict())
         bindings = {
             "PARAMETERS": parameter_reader(parameters),
             "STATE": _unpacker(layout),
