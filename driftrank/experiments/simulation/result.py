@@ -125,7 +125,10 @@ class Result:
     ) -> tuple[float, float]:
         """Mean and standard error of a measure over steps start+1 .. end."""
         values = self.values_of(policy, measure)
-        span = values[..., self.place(self.horizon if end is None else end)]
+        end = self.horizon if end is None else end
+        if start > end:
+            raise ValueError(f"start={start!r}: must not be after end={end!r}")
+        span = values[..., self.place(end)]
         if start:
             span = span - values[..., self.place(start)]
         mean, error = _mean_and_error(span[..., None])

@@ -6,6 +6,7 @@ import json
 import os
 import struct
 import tempfile
+import zipfile
 import zlib
 from collections.abc import Mapping
 from functools import lru_cache
@@ -116,7 +117,11 @@ def write(path: str | os.PathLike[str], saved: Saved) -> None:
 
 def read(path: str | os.PathLike[str]) -> Saved:
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as parts:
-            return Saved(json.loads(str(parts["header"])), parts["floats"], parts["ints"])
+        with open(path, "rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise ValueError("no .npz file, or a part of one")  # NumPy would advise to load it as a pickle
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as parts:
+                return Saved(json.loads(str(parts["header"])), parts["floats"], parts["ints"])
     except Exception as error:  # a damaged archive raises almost anything
         raise ValueError(str(error)) from error

@@ -70,6 +70,8 @@ def test_between_two_checkpoints(result: Result) -> None:
     assert result.regret("Random", 0, 250) + result.regret("Random", 250) == pytest.approx(whole)
     with pytest.raises(ValueError, match="not one of the checkpoints"):
         result.regret("Random", 0, 251)
+    with pytest.raises(ValueError, match="start=500: must not be after end=250"):
+        result.regret("Random", 500, 250)
 
 
 def test_paired_comparison(result: Result) -> None:
