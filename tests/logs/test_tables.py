@@ -97,6 +97,21 @@ def test_wrong_clicks(mode: str, given: str, kind: str, clicks: list[int] | None
         convert(tmp_path / "log.csv", tmp_path / "out", clicks=mode, on_error="stop")
 
 
+@pytest.mark.parametrize(
+    ("given", "kind", "text"),
+    [
+        ("0 1 0", "position", "clicks 0 1 0 (a vector? see --clicks)"),
+        ("0 5 1", "position", "clicks 0 5 1"),
+        ("0", "position", "clicks 0"),
+        ("c a", "value", "clicks c a (items? see --clicks)"),
+        ("c x", "value", "clicks c x"),
+    ],
+)
+def test_clicks_of_another_form_are_recognised(given: str, kind: str, text: str, tmp_path: Path) -> None:
+    _, report = converted(tmp_path / "log.csv", f"query,time,ranking,clicks\nq,1,a b c,{given}\n")
+    assert [problem.text for problem in report.examples[kind]] == [text]
+
+
 def test_a_lost_click_is_not_a_lost_line(tmp_path: Path) -> None:
     text = "query,time,ranking,clicks\nq,1,a b,z y\nq,2,a b,a\n"
     _, report = converted(tmp_path / "log.csv", text, clicks="items")
@@ -220,6 +235,7 @@ def test_opened_directly(tmp_path: Path) -> None:
         ("query,ranking,clicks\n1,3,1\n", None, "no column time; .*time=# for the number of the list"),
         ("query,time,ranking,clicks\n1,2,3,1\n", {"user": "who"}, "no column who; there are"),
         ("query,time,ranking,clicks\n1,2,3,1\n", {"when": "time"}, "a log has no column 'when', only query, time"),
+        ("query,time,ranking,clicks,Clicks\n1,2,3,1,1\n", None, "two columns are called clicks"),
         ('{"q": 1}\n', None, "no column query, time, ranking, clicks; there are: q"),
     ],
 )

@@ -213,9 +213,14 @@ def _typed(kinds: dict[str, str], clicks: str, running: bool, one_propensity: bo
         time = f"CASE WHEN isfinite({time}) THEN {time} END"
     amounts = "TRY_CAST(clicks AS DOUBLE[])"
     bad = "amounts IS NULL OR list_count(amounts) < len(clicks)"
+    given = "array_to_string(clicks[:10], ' ')"
+    hint = "''"
     if clicks == "positions":
         positions = "amounts"
         bad += " OR len(list_filter(amounts, lambda x: x <> floor(x))) > 0"
+        vector = "len(clicks) = len(ranking) AND list_min(amounts) = 0 AND list_max(amounts) <= 1"
+        given += f" || CASE WHEN {vector} THEN ' (a vector? see --clicks)' ELSE '' END"
+        hint = "CASE WHEN list_has_all(ranking, clicks) THEN ' (items? see --clicks)' ELSE '' END"
     elif clicks == "vector":
         flag = "CASE lower(x) WHEN 'true' THEN '1' WHEN 'false' THEN '0' ELSE x END"
         amounts = f"TRY_CAST(list_transform(clicks, lambda x: {flag}) AS DOUBLE[])"
@@ -237,7 +242,7 @@ def _typed(kinds: dict[str, str], clicks: str, running: bool, one_propensity: bo
     detail = [
         "detail", "'no query'", "CASE WHEN time IS NULL THEN 'no time' ELSE 'time ' || time END", "'ranking'", "''",
         "len(ranking) || ' items'", "array_to_string(ranking[:10], ' ')",
-        "'clicks ' || coalesce(array_to_string(clicks[:10], ' '), '')"
+        f"'clicks ' || coalesce(array_to_string(clicks[:10], ' '), '') || {hint}"
         + (" || ' for ' || len(ranking) || ' items'" if clicks == "vector" else ""),
     ]  # fmt: skip
     if "propensities" in kinds:
@@ -256,7 +261,7 @@ def _typed(kinds: dict[str, str], clicks: str, running: bool, one_propensity: bo
         f" b AS (SELECT *, {positions} AS positions FROM a),"
         " c AS (SELECT *, list_filter(positions, lambda x: x >= 1 AND x <= len(ranking)) AS good FROM b)"
         f" SELECT line, CASE {problems} END AS problem, CASE {details} END AS detail,"
-        f" len(positions) - len(good) AS lost, array_to_string(clicks[:10], ' ') AS given, {made} FROM c"
+        f" len(positions) - len(good) AS lost, {given} AS given, {made} FROM c"
     )
 
 

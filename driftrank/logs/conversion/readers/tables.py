@@ -136,6 +136,8 @@ def _chosen(source: object, available: list[str], columns: Mapping[str, str]) ->
         if name == "position" and name not in columns:  # a column of that name may be anything
             continue
         if place is not None:
+            if sum(other.strip().lower() == available[place].strip().lower() for other in available) > 1:
+                raise ValueError(f"{source}: two columns are called {available[place]}")
             places[name] = place
         elif name in columns and columns[name] != "#":
             raise ValueError(f"{source}: no column {columns[name]}; there are: {', '.join(available)}")
