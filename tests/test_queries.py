@@ -237,7 +237,7 @@ def test_load_real_queries(yandex40):
         ("", "is not valid JSON"),
         (b"\xff\xfe\x00", "is not a text file"),
         ([1, 2], 'must hold an object "queries"'),
-        ({}, 'must hold an object "queries"'),
+        ({}, 'must hold an object "queries" .*, as in {"queries": {"tea": '),
         ({"queries": {}}, "at least one query"),
         ({"queries": [1]}, 'must hold an object "queries"'),
         ({"queries": {"a": {"CM": {}}}}, 'query \'a\' has no "CM" with "attraction"'),

@@ -119,11 +119,15 @@ def fit(
     """
     need("logs", *LOGS, plots=() if report is None else ("matplotlib",))
     from driftrank.fitting.fit import check_target, fit_log, fit_statistics, models_of, write_models
+    from driftrank.validation import check_integer
 
     models = [cls.__name__ for cls in models_of(model)]
     if print_sql:
         return _print_sql(models, bool(exact), dialect, table)
     _check(log, from_stats, drift, save_stats, out)
+    for name, number in (("top", top), ("items", items)):
+        if number is not None:
+            check_integer(name, number, 1)
     if not overwrite:
         check_target(out, models, drift)
     options: dict[str, Any] = {"prior": _prior(prior), "per_query": per_query, "exact": exact}

@@ -106,7 +106,8 @@ def _content(path: str | os.PathLike[str]) -> dict[str, Any]:
         ) from None
     queries = content.get("queries") if isinstance(content, dict) else None
     if not isinstance(queries, dict) or not queries:
-        raise ValueError(f'{name}: must hold an object "queries" with at least one query')
+        form = '{"queries": {"tea": {"CM": {"attraction": [0.5, 0.2]}}}}'
+        raise ValueError(f'{name}: must hold an object "queries" with at least one query, as in {form}')
     return queries
 
 

@@ -103,6 +103,8 @@ def test_statistics_of_a_warehouse(log: Path, tmp_path: Path, capsys: pytest.Cap
         (["LOG", "--prior", "1"], "prior='1': must be two numbers"),
         (["LOG", "--prior", "3,2"], "prior=(3.0, 2.0)"),
         (["LOG", "--holdout", "1"], "holdout=1.0"),
+        (["LOG", "--top", "0"], "top=0"),
+        (["LOG", "--items", "-1"], "items=-1"),
         (["LOG", "--out", "nowhere/models.json"], "there is no folder nowhere"),
         (["LOG", "--device", "gpu"], "device='gpu': must be one of 'cpu', 'cluster'"),
         (["nowhere.parquet"], "nowhere.parquet: no such file"),
