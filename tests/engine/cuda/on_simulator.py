@@ -17,6 +17,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from driftrank import letor
 from driftrank.clickmodels import CCM, CM, DBN, DCM, PBM, SDBN, UBM, ClickModel
 from driftrank.engine import MEASURES, Task, Unit, run_on_cpu
 from driftrank.engine.cuda import Gpu, batch, device, groups, run
@@ -28,6 +29,7 @@ from driftrank.environments import (
     Churn,
     Drift,
     GarivierMoulines,
+    LearningToRank,
     LinearFeatures,
     LowCTR,
     LowerBound,
@@ -59,6 +61,7 @@ WORLDS: dict[str, Environment] = {
     "Drift, ramp": Drift(LEVELS, k=2, shape="ramp", period=30, block=3),
     "Drift, budget": Drift(LEVELS, k=2, shape="budget", period=7),
     "GarivierMoulines": GarivierMoulines(shape="sinusoid", horizon=40),
+    "LearningToRank": LearningToRank(letor.generate(queries=3, documents=4, features=3, seed=1), K=2),
     "LinearFeatures": LinearFeatures(L=6, K=2, d=3, n_queries=2, period=13),
     "LowCTR": LowCTR(horizon=40),
     "LowerBound": LowerBound(L=6, period=12),
