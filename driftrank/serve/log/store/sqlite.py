@@ -127,6 +127,7 @@ class SQLiteStore(Store):
         with self._writing, self._errors():
             if self._unsettled:
                 raise StoreError(f"{self.path}: the last entries could not be read back; restart the service")
+            self._check_in_place()
             rows: list[Any] = []
             seq, size = self.last, 0
             for seq, (id, body) in enumerate(entries, self.last + 1):
@@ -156,6 +157,7 @@ class SQLiteStore(Store):
         for name, seq, body in snapshots:
             rows += (name, seq, checksum(seq, name.encode(), body), body)
         with self._writing, self._errors():
+            self._check_in_place()
             with self._transaction() if gone else contextlib.nullcontext():  # one statement is atomic by itself
                 for names in parts(gone):
                     self._writer.execute(delete_snapshots(capacity(len(names))), [*padded(names, 1), before])
@@ -247,7 +249,7 @@ class SQLiteStore(Store):
         return [name.decode() for (name,) in rows]
 
     def size(self) -> int:
-        return sum(_size(Path(f"{self.path}{part}")) for part in ("", "-wal"))
+        return sum(_size(Path(path)) for path in self._parts)
 
     def _rows(self, after: int, limit: int) -> list[Any]:
         return self._reader.execute(SELECT_AFTER, (after, limit)).fetchall()
@@ -332,6 +334,17 @@ class SQLiteStore(Store):
         reader.execute("PRAGMA cache_size=-16384")
         reader.execute("PRAGMA query_only=ON")
         self._mover = WalMover(self.path, self._timeout, self._writing)
+        self._files = [_identity(path) for path in self._parts]
+
+    @property
+    def _parts(self) -> list[str]:
+        return [f"{self.path}{part}" for part in ("", "-wal")]
+
+    def _check_in_place(self) -> None:
+        """Raise if a file was removed, moved or replaced: SQLite would go on writing to it, and nobody find that."""
+        for path, file in zip(self._parts, self._files, strict=True):
+            if _identity(path) != file:
+                raise StoreError(f"{path}: was removed or replaced while in use; put it back, or restart the service")
 
     def _disconnect(self) -> None:
         mover: WalMover | None = getattr(self, "_mover", None)
@@ -409,6 +422,15 @@ class _Broken(Exception):
 
 def _fault(seq: Any, id: Any, crc: Any, body: Any) -> str | None:
     return fault_of_entry(body, intact=intact(seq, id, crc, body))
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """The device and number of a file, which another one at its path does not have; None if there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _size(path: Path) -> int:

@@ -50,6 +50,28 @@ def ids(store):
     return [entry.id for entry in store.read(0, 1_000_000)]
 
 
+# -- files that go -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", ["", "-wal"])
+def test_nothing_is_acknowledged_that_is_not_in_the_file(bench, tmp_path, part):
+    with bench.open() as store:
+        store.append([("a", b"{}")])
+        file = Path(f"{store.path}{part}")
+        file.rename(tmp_path / "elsewhere")
+        for change in ("", "another file"):
+            if change:
+                file.write_text(change)
+            with pytest.raises(StoreError, match="was removed or replaced while in use"):
+                store.append([("b", b"{}")])
+            with pytest.raises(StoreError, match="was removed or replaced while in use"):
+                store.put_snapshots([Snapshot("probe", 0, b"")])
+        (tmp_path / "elsewhere").replace(file)
+        store.append([("b", b"{}")])
+    with bench.open() as store:
+        assert ids(store) == ["a", "b"]
+
+
 # -- settings ----------------------------------------------------------------------------------------------------------
 
 
