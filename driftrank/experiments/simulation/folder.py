@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,6 +43,8 @@ IDENTIFYING = (
 INTERVAL = 10.0
 
 RESULTS = "results.parquet"
+#: how ``run.toml`` begins, with the kind of experiment
+_WHAT = re.compile("# These are the settings of the ([a-z]+) in this folder")
 #: the key of our metadata in Parquet files
 _KEY = "driftrank"
 
@@ -86,6 +89,9 @@ class RunFolder:
         self.identity = identity_of(settings)
         self._text = write_toml(settings, f"These are the settings of the {what} in this folder.")
         self._before = self._toml.read_text(encoding="utf-8", errors="replace") if self._toml.is_file() else None
+        other = _WHAT.match(self._before or "")
+        if other is not None and other[1] != what:
+            raise ValueError(f"{self.path}: has the results of a {other[1]}; a {what} needs a folder of its own")
         if resume and self._before is not None:
             _check_same(self.path, read_toml(self._toml), settings)
 

@@ -14,7 +14,7 @@ import pytest
 from driftrank.engine import Unit
 from driftrank.engine.devices import UNIT_STEPS
 from driftrank.environments import Abrupt, Environment
-from driftrank.experiments import Result, simulate
+from driftrank.experiments import Result, simulate, sweep
 from driftrank.experiments.simulation import folder as run_folder
 from driftrank.experiments.simulation import simulate as simulation
 from driftrank.experiments.simulation.folder import IDENTIFYING, Interrupted, Journal
@@ -218,6 +218,16 @@ def test_other_settings_are_refused(
     with pytest.raises(ValueError, match="cannot be continued") as raised:
         go(environment, whole, resume=True, **changes)
     assert message in str(raised.value)
+    assert {path.name: path.read_bytes() for path in whole.iterdir()} == before
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_the_folder_of_another_kind_of_experiment_is_refused(
+    environment: Environment, whole: Path, resume: bool
+) -> None:
+    before = {path.name: path.read_bytes() for path in whole.iterdir()}
+    with pytest.raises(ValueError, match="has the results of a simulation; a sweep needs a folder of its own"):
+        sweep("CascadeSWUCB:window={50;100}", environment, folder=whole, horizon=300, resume=resume, progress=False)
     assert {path.name: path.read_bytes() for path in whole.iterdir()} == before
 
 
