@@ -375,7 +375,7 @@ def test_a_damaged_record_stops_it(tmp_path):
 
 def test_files_that_are_not_stores(tmp_path):
     (tmp_path / "empty.db").touch()
-    with pytest.raises(ValueError, match="ranker=None: must be a ranker with lists in the log; the log has no list"):
+    with pytest.raises(ValueError, match="ranker: must be given; the log has no list"):
         convert_store(f"sqlite:///{tmp_path}/empty.db", tmp_path / "log.parquet")
     (tmp_path / "text.db").write_text("not a database, but long enough to be one " * 50)
     with pytest.raises(StoreError, match="is not an SQLite file"):
@@ -409,8 +409,8 @@ def two_rankers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("STORE out", "ranker=None: must be a ranker with lists in the log; there are: default, shop"),
-        ("service.db out", "ranker=None: must be a ranker with lists in the log; there are: default, shop"),
+        ("STORE out", "ranker: must be given; there are: default, shop"),
+        ("service.db out", "ranker: must be given; there are: default, shop"),
         ("STORE out --ranker none", "ranker='none': must be a ranker with lists in the log; there are: default, shop"),
         ("STORE shop.parquet --ranker default", "must be a log of ranker default, not shop"),
         ("STORE file.parquet --ranker shop", "must be a folder"),

@@ -105,6 +105,7 @@ def test_variables_of_kubernetes_and_others_are_ignored() -> None:
         ("[server]\nport = true", r"\[server\]: port=True: must be an integer"),
         ("[server]\ndurability = 'some'", r"durability='some': must be one of 'full', 'relaxed'"),
         ("[server]\nmemory = '5 sheep'", r"memory='5 sheep': must be bytes"),
+        ("[server]\nmemory = 512", r"memory=512: is 512 bytes; must be at least 100 kB, as in '512MB'"),
         ("[server]\nmax_body = 0", r"max_body .*=0: must be an integer of at least 1"),
         ("[server]\nretention = '3 moons'", r"retention .*='3 moons': must be a number and a unit"),
         ("[server]\nretention = '1m'", r"retention='1m': must be no shorter than the feedback window, wait='30m'"),

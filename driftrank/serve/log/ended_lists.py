@@ -196,5 +196,6 @@ def chosen_ranker(log: LogReader, name: str | None) -> str:
         return found[0]
     if name is None or name not in found:
         there = f"there are: {', '.join(found)}" if found else "the log has no list"
-        raise ValueError(f"ranker={name!r}: must be a ranker with lists in the log; {there}")
+        given = "ranker: must be given" if name is None else f"ranker={name!r}: must be a ranker with lists in the log"
+        raise ValueError(f"{given}; {there}")
     return name

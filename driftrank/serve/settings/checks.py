@@ -12,6 +12,8 @@ from driftrank.serve.settings.ranker import check_name
 from driftrank.validation import check_choice, check_integer, check_number
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
+#: a size below this, in bytes, has probably lost its unit
+_LEAST_MEMORY = 100_000
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B", re.IGNORECASE)
 
 
@@ -29,6 +31,12 @@ def size_in_bytes(name: str, value: int | str) -> int:
         value = int(float(number) * (1024 if binary else 1000) ** " KMGT".index(unit.upper() or " "))
     check_integer(f"{name} (a size such as '512MB', or bytes)", value, 1)
     return value
+
+
+def _memory(name: str, value: Any) -> None:
+    size = size_in_bytes(name, value)
+    if size < _LEAST_MEMORY:
+        raise ValueError(f"{name}={value!r}: is {size} bytes; must be at least 100 kB, as in '512MB'")
 
 
 def drain_seconds(name: str, value: Any) -> float:
@@ -110,7 +118,7 @@ CHECKS: dict[str, Callable[[str, Any], object]] = {
     "max_query": _at_least(1),
     "max_batch": _at_least(1),
     "queue": _at_least(1),
-    "memory": size_in_bytes,
+    "memory": _memory,
     "retention": _retention,
     "checkpoint_every": _at_least(1),
     "checkpoint_seconds": seconds,
